@@ -1,0 +1,1 @@
+"""Agents as a person writes them, and the configuration beside them."""

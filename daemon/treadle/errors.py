@@ -1,0 +1,253 @@
+"""Every error that can reach a client, with its code, its reason and its data.
+
+    TreadleError
+    ├── ProtocolError            faults of the wire and of JSON-RPC
+    │   ├── ParseError           -32700
+    │   ├── InvalidRequest       -32600
+    │   ├── MethodNotFound       -32601
+    │   ├── InvalidParams        -32602  {path}
+    │   ├── InternalError        -32603
+    │   ├── NotInitialized       -32002
+    │   └── RequestCancelled     -32800
+    ├── RequestFailed            -32803, told apart by `reason`
+    │   ├── UnknownAgent, InvalidAgent {path}
+    │   ├── ThreadLocked {pid}, ThreadUnreadable {path}, StorageDegraded {path}
+    │   ├── Busy, Overloaded, ShuttingDown
+    │   ├── WouldWiden {field}, OptionsDiffer {field, is, wanted}
+    │   ├── NoModel {how}
+    │   └── ModelError
+    │       ├── ModelAuth {status}
+    │       ├── ModelRateLimited {retry_after_seconds}
+    │       ├── ModelUnreachable {status?}
+    │       ├── ModelRefusedRequest {status}
+    │       ├── ModelStreamBroken {partial}
+    │       └── ContextOverflow {overhead_tokens, window}
+    └── ConfigurationError       a library call, a flag or a file that cannot be right
+
+Clients switch on `reason`, tests on codes, nobody on message text.
+A message says what happened and what to do about it.
+Members of `data` are snake_case here; the edge renames them for the wire.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class TreadleError(Exception):
+    """The root: an error with a code for the wire and data for the program that reads it."""
+
+    code: ClassVar[int] = -32603
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = {key: value for key, value in data.items() if value is not None}
+
+
+class ConfigurationError(TreadleError):
+    """A call, a flag or a file of the person's that can never work as it stands."""
+
+
+class ProtocolError(TreadleError):
+    """A fault of the wire or of JSON-RPC."""
+
+
+class ParseError(ProtocolError):
+    """The frame held no JSON."""
+
+    code = -32700
+
+
+class InvalidRequest(ProtocolError):
+    """The frame held JSON that is no request this connection can take now."""
+
+    code = -32600
+
+
+class MethodNotFound(ProtocolError):
+    """No such method."""
+
+    code = -32601
+
+
+class InvalidParams(ProtocolError):
+    """The params do not fit the method; `path` says where."""
+
+    code = -32602
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(message, path=path)
+
+
+class InternalError(ProtocolError):
+    """A fault of ours; the log has the details."""
+
+    code = -32603
+
+
+class NotInitialized(ProtocolError):
+    """A request came before `initialize`."""
+
+    code = -32002
+
+
+class RequestCancelled(ProtocolError):
+    """The client cancelled this request."""
+
+    code = -32800
+
+
+class RequestFailed(TreadleError):
+    """A well-formed request that could not be done; `reason` says which kind of failure."""
+
+    code = -32803
+    reason: ClassVar[str]
+
+
+class UnknownAgent(RequestFailed):
+    """No agent has this name."""
+
+    reason = "unknown_agent"
+
+
+class InvalidAgent(RequestFailed):
+    """The agent's file cannot be used; `path` names it."""
+
+    reason = "invalid_agent"
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message, path=path)
+
+
+class ThreadLocked(RequestFailed):
+    """Another process, `pid`, holds this thread for writing."""
+
+    reason = "thread_locked"
+
+    def __init__(self, message: str, *, pid: int | None) -> None:
+        super().__init__(message, pid=pid)
+
+
+class ThreadUnreadable(RequestFailed):
+    """The thread's file exists and cannot be opened; `path` names it."""
+
+    reason = "thread_unreadable"
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message, path=path)
+
+
+class StorageDegraded(RequestFailed):
+    """A message could not be written, so it was not said; `path` names the file."""
+
+    reason = "storage_degraded"
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message, path=path)
+
+
+class Busy(RequestFailed):
+    """The session runs a turn and the prompt asked not to wait."""
+
+    reason = "busy"
+
+
+class Overloaded(RequestFailed):
+    """A bound of the daemon is reached; try again later."""
+
+    reason = "overloaded"
+
+
+class ShuttingDown(RequestFailed):
+    """The daemon is on its way out."""
+
+    reason = "shutting_down"
+
+
+class WouldWiden(RequestFailed):
+    """An option asked for more than the agent has; `field` names it."""
+
+    reason = "would_widen"
+
+    def __init__(self, message: str, *, field: str) -> None:
+        super().__init__(message, field=field)
+
+
+class OptionsDiffer(RequestFailed):
+    """The pair is open with other options; close it first to change them."""
+
+    reason = "options_differ"
+
+    def __init__(self, message: str, *, field: str, is_: Any, wanted: Any) -> None:
+        super().__init__(message, field=field)
+        self.data |= {"is": is_, "wanted": wanted}
+
+
+class NoModel(RequestFailed):
+    """No model is configured and the embedded one cannot run; `how` says what to do."""
+
+    reason = "no_model"
+
+    def __init__(self, message: str, *, how: str) -> None:
+        super().__init__(message, how=how)
+
+
+class ModelError(RequestFailed):
+    """The model's side of a turn failed."""
+
+
+class ModelAuth(ModelError):
+    """The endpoint refused the key (401, 403)."""
+
+    reason = "model_auth"
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message, status=status)
+
+
+class ModelRateLimited(ModelError):
+    """The endpoint asks to slow down (429)."""
+
+    reason = "model_rate_limited"
+
+    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message, retry_after_seconds=retry_after_seconds)
+
+
+class ModelUnreachable(ModelError):
+    """The endpoint failed or did not answer (5xx, time-out, connection)."""
+
+    reason = "model_unreachable"
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message, status=status)
+
+
+class ModelRefusedRequest(ModelError):
+    """The endpoint took the request for wrong (400, 404, 422)."""
+
+    reason = "model_refused_request"
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message, status=status)
+
+
+class ModelStreamBroken(ModelError):
+    """The answer stopped before its end; `partial` is the text that had come."""
+
+    reason = "model_stream_broken"
+
+    def __init__(self, message: str, *, partial: str = "") -> None:
+        super().__init__(message, partial=partial)
+
+
+class ContextOverflow(ModelError):
+    """The conversation is larger than the model's window."""
+
+    reason = "context_overflow"
+
+    def __init__(
+        self, message: str, *, overhead_tokens: int | None = None, window: int | None = None
+    ) -> None:
+        super().__init__(message, overhead_tokens=overhead_tokens, window=window)

@@ -1,0 +1,1 @@
+"""Models: the completion at the bottom of every stack, and those that ship."""

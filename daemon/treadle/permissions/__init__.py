@@ -1,0 +1,1 @@
+"""What an agent may do: modes and what they allow."""

@@ -1,0 +1,1 @@
+"""Child processes: the one room that starts and stops them."""

@@ -1,0 +1,1 @@
+"""The contract with clients: wire structs by resource and the table of methods."""

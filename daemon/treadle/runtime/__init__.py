@@ -1,0 +1,1 @@
+"""Sessions: one live object per pair, its lane, its events."""

@@ -1,0 +1,1 @@
+"""Where tools may act: one contract, several kinds."""

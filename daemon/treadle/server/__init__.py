@@ -1,0 +1,1 @@
+"""The edge: the wire, dispatch, connections, and the handlers of each resource."""

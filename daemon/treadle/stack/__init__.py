@@ -1,0 +1,1 @@
+"""The one idea that turns, tools and ladders share: layers around an app, and events."""

@@ -1,0 +1,1 @@
+"""Threads: messages, and the append-only files that keep them."""

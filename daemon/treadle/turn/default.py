@@ -1,0 +1,57 @@
+"""The order of a turn's layers: the one place that holds it.
+
+Order is policy, so it stands here to be read at once:
+
+    SessionLog        history is there first, and whatever follows is kept
+    SystemPrompt      before the loaded history
+    ToolResultLoop    everything below sees every pass
+    MaxIterations     the loop's guard
+    Tools             one model call and the results of what it called
+    completion
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treadle.sandbox.sandbox import Sandbox
+from treadle.stack.stack import App
+from treadle.thread.thread import Thread
+from treadle.tools.tool import Tool
+from treadle.turn.agent import Agent
+from treadle.turn.env import Env
+from treadle.turn.loop import ToolResultLoop
+from treadle.turn.max_iterations import MaxIterations
+from treadle.turn.session_log import SessionLog
+from treadle.turn.system_prompt import SystemPrompt
+from treadle.turn.tools import Tools
+
+
+def default_agent(
+    *,
+    thread: Thread,
+    instructions: str,
+    max_turns: int,
+    tools: Sequence[Tool],
+    sandbox: Sandbox,
+    completion: App[Env],
+) -> Agent:
+    """Stack the layers of an agent that the daemon runs.
+
+    Args:
+        thread: where its turns are kept; opened and closed by the caller.
+        instructions: the system prompt's text.
+        max_turns: how many model calls one prompt may make.
+        tools: what the model may call.
+        sandbox: where those tools may act.
+        completion: the model.
+    """
+    return (
+        Agent()
+        .use(SessionLog, thread=thread)
+        .use(SystemPrompt, text=instructions)
+        .use(ToolResultLoop)
+        .use(MaxIterations, limit=max_turns)
+        .use(Tools, tools=tools, sandbox=sandbox)
+        .run(completion)
+    )

@@ -1,0 +1,70 @@
+"""The events of a turn and their payloads.
+
+| event         | payload          | when                                            |
+|---------------|------------------|-------------------------------------------------|
+| `turn`        | `TurnStarted`    | the turn begins, its input already in the env   |
+| `step`        | `StepStarted`    | before each pass of the loop                    |
+| `model_call`  | `ModelCall`      | before a request leaves for the model           |
+| `delta`       | `Delta`          | a piece of text or reasoning arrived            |
+| `tool_call`   | `ToolCallStarted`| before a tool runs                              |
+| `tool_result` | `ToolResultLanded`| its result is in the thread                    |
+| `done`        | `TurnDone`       | the turn is over, whatever its end              |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from treadle.stack.events import Events
+from treadle.thread.message import Message, ToolCall, Usage
+from treadle.thread.records import StopReason
+
+EVENT_NAMES = ("turn", "step", "model_call", "delta", "tool_call", "tool_result", "done")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """The turn's own input, as messages."""
+
+    input: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    """A pass of the loop, counted from 1."""
+
+    iteration: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStarted:
+    """A tool is about to run; `capability` is what it needs to be allowed."""
+
+    call: ToolCall
+    capability: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultLanded:
+    """A tool's result, as the model will read it."""
+
+    call: ToolCall
+    message: Message
+    truncated: bool
+    duration_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDone:
+    """How the turn ended; `error` is what `start` is about to raise, if anything."""
+
+    stop_reason: StopReason
+    text: str
+    usage: Usage
+    steps: int
+    error: BaseException | None = None
+
+
+def turn_events() -> Events:
+    """Make the events of one agent, without subscribers."""
+    return Events(EVENT_NAMES)

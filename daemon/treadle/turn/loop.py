@@ -1,0 +1,40 @@
+"""The agentic loop, which is a layer like any other: a do-while around the rest of the stack.
+
+Belongs outside MaxIterations, Compaction and Tools, so that each of them sees every pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from treadle.stack.stack import App
+from treadle.turn.env import Env
+from treadle.turn.events import StepStarted
+
+
+class Loop:
+    """Runs the inner stack once, then again while `condition(env)` holds."""
+
+    def __init__(self, app: App[Env], *, condition: Callable[[Env], bool]) -> None:
+        self._app = app
+        self._condition = condition
+
+    async def __call__(self, env: Env) -> None:
+        """Pass the env inwards until the condition fails; `env.iteration` counts the passes."""
+        while True:
+            env.emit("step", StepStarted(env.iteration))
+            await self._app(env)
+            if not self._condition(env):
+                return
+            env.iteration += 1
+
+
+class ToolResultLoop(Loop):
+    """Goes on while the last message is a tool's result and nobody asked to exit."""
+
+    def __init__(self, app: App[Env]) -> None:
+        super().__init__(app, condition=_model_has_a_result_to_read)
+
+
+def _model_has_a_result_to_read(env: Env) -> bool:
+    return not env.should_exit and bool(env.messages) and env.messages[-1].role == "tool"

@@ -1,0 +1,38 @@
+"""How a turn ended, read from its env."""
+
+from __future__ import annotations
+
+import asyncio
+
+from treadle.thread.message import Usage
+from treadle.thread.records import StopReason
+from treadle.turn.env import Env
+from treadle.turn.events import TurnDone
+
+# Why a turn was cancelled, where somebody other than the client did it; set before the cancel.
+_CANCELLED_BY_US: frozenset[StopReason] = frozenset({"closed", "interrupted"})
+
+
+def turn_done(env: Env, error: BaseException | None = None) -> TurnDone:
+    """Sum up a turn.
+
+    Args:
+        env: the turn's env, however it ended.
+        error: what is about to be raised, if anything.
+    """
+    said = [message for message in env.messages[env.turn_start :] if message.role == "assistant"]
+    return TurnDone(
+        stop_reason=_stop_reason(env, error),
+        text=said[-1].text if said else "",
+        usage=sum((message.usage for message in said if message.usage), Usage()),
+        steps=env.model_calls,
+        error=error,
+    )
+
+
+def _stop_reason(env: Env, error: BaseException | None) -> StopReason:
+    if isinstance(error, asyncio.CancelledError):
+        return env.stop_reason if env.stop_reason in _CANCELLED_BY_US else "cancelled"
+    if error is not None:
+        return "error"
+    return env.stop_reason or "end_turn"

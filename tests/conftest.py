@@ -1,0 +1,27 @@
+"""What every test stands on: folders of its own, and lint around every stack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from treadle.folders import CONFIG_VARIABLE, DATA_VARIABLE
+from treadle.turn.agent import LINT_VARIABLE
+
+# What a person may have set, and what would make a test speak to a real endpoint.
+_PERSONAL = (
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "TREADLE_MODEL",
+)
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep every test, and every process it starts, away from the person's own folders."""
+    for variable in _PERSONAL:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "data"))
+    monkeypatch.setenv(CONFIG_VARIABLE, str(tmp_path / "config"))
+    monkeypatch.setenv(LINT_VARIABLE, "1")
