@@ -1,0 +1,97 @@
+"""`initialize` and what goes with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from treadle.protocol.base import WireStruct
+
+
+class ClientInfo(WireStruct):
+    """Who the client says it is."""
+
+    name: str = ""
+    version: str | None = None
+
+
+class WorkspaceFolder(WireStruct):
+    """A folder that the editor has open."""
+
+    uri: str
+    name: str = ""
+
+
+class ClientOptions(WireStruct):
+    """The client's `capabilities.experimental.treadle`: what it wants and what it can answer.
+
+    `opt_out` names notifications that are not to be sent.
+    """
+
+    opt_out: list[str] = []
+    request_permission: bool = False
+    ask: bool = False
+
+
+class InitializeParams(WireStruct):
+    """What the client tells of itself; LSP's fields that say nothing to us are skipped."""
+
+    process_id: int | None = None
+    client_info: ClientInfo | None = None
+    root_uri: str | None = None
+    workspace_folders: list[WorkspaceFolder] | None = None
+    capabilities: dict[str, Any] | None = None
+
+    def options(self) -> ClientOptions:
+        """Return the client's options; those of a client that never heard of Treadle are default.
+
+        Raises:
+            msgspec.ValidationError: `experimental.treadle` is there and misshapen.
+        """
+        experimental = (self.capabilities or {}).get("experimental")
+        given = experimental.get("treadle") if isinstance(experimental, dict) else None
+        return ClientOptions() if given is None else msgspec.convert(given, ClientOptions)
+
+
+class ServerInfo(WireStruct):
+    """Who we are."""
+
+    name: str
+    version: str
+
+
+class TreadleCapabilities(WireStruct):
+    """Our `capabilities.experimental.treadle`: what this build can do and where it keeps data."""
+
+    protocol_version: int
+    methods: list[str]
+    notifications: list[str]
+    client_requests: list[str]
+    data_dir: str
+    pid: int
+
+
+class ExperimentalCapabilities(WireStruct):
+    """The place that LSP leaves for capabilities of one's own."""
+
+    treadle: TreadleCapabilities
+
+
+class ServerCapabilities(WireStruct):
+    """What the server can do."""
+
+    experimental: ExperimentalCapabilities
+
+
+class InitializeResult(WireStruct):
+    """The reply to `initialize`."""
+
+    capabilities: ServerCapabilities
+    server_info: ServerInfo
+
+
+class CancelRequestParams(WireStruct):
+    """Which of the client's own requests to stop."""
+
+    id: int | str

@@ -1,0 +1,67 @@
+"""The one table of methods: what exists, in which direction, with which params and result.
+
+Dispatch, the `initialize` answer and the documents derive from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from treadle.protocol import agents, lifecycle, notifications, sessions
+from treadle.protocol.base import Empty, WireStruct
+
+PROTOCOL_VERSION = 1
+
+Kind: TypeAlias = Literal["request", "notification", "event"]
+"""`request` and `notification` come from the client, `event` is a notification of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One row.
+
+    `lane` says whether a request waits its turn in its session's lane or passes it by.
+    `without_id` says that a request sent as a notification is run all the same.
+    """
+
+    name: str
+    kind: Kind
+    params: type[WireStruct]
+    result: type[WireStruct] | None = None
+    lane: bool = False
+    without_id: bool = False
+    since: int = 1
+
+
+_ROWS = (
+    Method("initialize", "request", lifecycle.InitializeParams, lifecycle.InitializeResult),
+    Method("initialized", "notification", Empty),
+    Method("shutdown", "request", Empty, None),
+    Method("exit", "notification", Empty),
+    Method("$/cancelRequest", "notification", lifecycle.CancelRequestParams),
+    Method("agent/list", "request", Empty, agents.AgentListResult),
+    Method("session/resume", "request", sessions.ResumeParams, sessions.ResumeResult, lane=True),
+    Method("session/prompt", "request", sessions.PromptParams, sessions.PromptResult, lane=True),
+    Method(
+        "session/cancel", "request", sessions.CancelParams, sessions.CancelResult, without_id=True
+    ),
+    Method("session/close", "request", sessions.CloseParams, sessions.CloseResult, without_id=True),
+    Method("session/list", "request", sessions.ListParams, sessions.ListResult),
+    Method("session/read", "request", sessions.ReadParams, sessions.ReadResult),
+    Method("session/state", "event", notifications.StateNotification),
+    Method("session/delta", "event", notifications.DeltaNotification),
+    Method("session/toolCall", "event", notifications.ToolCallNotification),
+    Method("session/toolResult", "event", notifications.ToolResultNotification),
+    Method("session/done", "event", notifications.DoneNotification),
+)
+
+METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
+
+# LSP's own lifecycle stands in the table for its shapes; it is not announced as ours.
+_LIFECYCLE = frozenset({"initialize", "initialized", "shutdown", "exit", "$/cancelRequest"})
+
+
+def own_names(kind: Kind) -> list[str]:
+    """Name Treadle's own methods of one kind, in the table's order."""
+    return [row.name for row in _ROWS if row.kind == kind and row.name not in _LIFECYCLE]

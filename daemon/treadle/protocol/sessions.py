@@ -1,0 +1,230 @@
+"""The methods of a session: their params and results."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+from treadle.protocol.base import Address, WireStruct, WireUsage
+
+StopReason: TypeAlias = Literal[
+    "end_turn",
+    "max_turns",
+    "max_tokens",
+    "refusal",
+    "cancelled",
+    "closed",
+    "interrupted",
+    "error",
+]
+State: TypeAlias = Literal["idle", "running", "waiting", "closed"]
+Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class WireOptions(WireStruct, forbid_unknown_fields=True):
+    """How a session narrows what its agent has, fixed when the pair opens; nothing may widen it."""
+
+    cwd: str | None = None
+    model: str | None = None
+    tools: list[str] | None = None
+    permissions: Literal["read_only", "ask", "auto"] | None = None
+    max_turns: Positive | None = None
+
+
+class ThreadInfo(WireStruct):
+    """The thread behind a session; no path where it is kept in memory only."""
+
+    path: str | None = None
+    messages: int
+    turns: int
+    updated_at: str | None = None
+
+
+class ResumeReport(WireStruct):
+    """What loading the thread's file met and mended."""
+
+    quarantined_lines: int
+    torn_bytes: int
+    repaired_calls: int
+    interrupted_turn: int | None = None
+
+
+class ResumeParams(Address):
+    """Find or create a session."""
+
+    options: WireOptions | None = None
+
+
+class ResumeResult(WireStruct):
+    """The session, open; `created` says that its thread is new."""
+
+    created: bool
+    state: State
+    thread: ThreadInfo
+    report: ResumeReport
+    mcp: list[Any]
+
+
+class TextBlock(WireStruct, tag_field="type", tag="text"):
+    """Text, in MCP's shape of a content block."""
+
+    text: str
+
+
+class ResourceContents(WireStruct):
+    """A resource's text, as the client read it."""
+
+    uri: str
+    text: str
+
+
+class ResourceBlock(WireStruct, tag_field="type", tag="resource"):
+    """A resource that the client embeds, in MCP's shape."""
+
+    resource: ResourceContents
+
+
+class ResourceLinkBlock(WireStruct, tag_field="type", tag="resource_link"):
+    """A resource that the client only names, in MCP's shape."""
+
+    uri: str
+    name: str = ""
+
+
+PromptBlock: TypeAlias = TextBlock | ResourceBlock | ResourceLinkBlock
+
+
+class PromptParams(Address):
+    """Say something to the agent; a pair that is not open is resumed first.
+
+    `max_turns` bounds the model calls of this prompt; `when_busy` says whether to wait behind
+    a running turn or to be refused.
+    """
+
+    prompt: str | list[PromptBlock]
+    options: WireOptions | None = None
+    max_turns: Positive | None = None
+    when_busy: Literal["queue", "reject"] = "queue"
+
+
+class PromptResult(WireStruct):
+    """The prompt's one outcome.
+
+    `messages` are the ordinals of its first and last message; a prompt that ended before its
+    turn began has neither `turn` nor `messages`.
+    """
+
+    turn: int | None = None
+    text: str
+    stop_reason: StopReason
+    usage: WireUsage
+    steps: int
+    messages: tuple[int, int] | None = None
+
+
+class CancelParams(Address):
+    """Stop the running turn, or only the turn that is named."""
+
+    turn: int | None = None
+
+
+class CancelResult(WireStruct):
+    """Whether a turn was stopped, and which."""
+
+    cancelled: bool
+    turn: int | None = None
+
+
+class CloseParams(Address):
+    """Give back what the session holds; its thread stays."""
+
+
+class ReleasedServer(WireStruct):
+    """An MCP server that was stopped, and how it ended."""
+
+    server: str
+    pid: int
+    exit: int | None
+
+
+class Released(WireStruct):
+    """What a close gave back."""
+
+    servers: list[ReleasedServer]
+    processes: list[int]
+
+
+class CloseResult(WireStruct):
+    """Whether the session was open, and what it gave back."""
+
+    closed: bool
+    released: Released
+
+
+class ListParams(WireStruct):
+    """Which sessions to list, newest first: `limit` of them, after `cursor`."""
+
+    agent: str | None = None
+    cursor: str | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 200
+
+
+class SessionInfo(Address):
+    """A session that is open or stored; `held_by` is the process that writes its thread."""
+
+    state: State
+    messages: int
+    updated_at: str | None = None
+    held_by: int | None = None
+
+
+class ListResult(WireStruct):
+    """One page; `next_cursor` is there while more follow."""
+
+    sessions: list[SessionInfo]
+    next_cursor: str | None = None
+
+
+class ReadParams(Address):
+    """Which messages to read, oldest first: `limit` of them, after `cursor`."""
+
+    cursor: str | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 200
+    view: Literal["full", "model"] = "full"
+
+
+class WireToolCall(WireStruct):
+    """A call that the model asked for."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class WireMessage(WireStruct):
+    """A message of a thread.
+
+    `ordinal` is its place among the thread's messages, from 0, never used again; a message
+    that stands only in the model's view has none.
+    """
+
+    ordinal: int | None = None
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str | list[dict[str, Any]]
+    tool_calls: list[WireToolCall] = []
+    tool_call_id: str = ""
+    reasoning: str = ""
+    at: str = ""
+    turn: int = 0
+    model: str = ""
+    usage: WireUsage | None = None
+    partial: bool = False
+    is_error: bool = False
+
+
+class ReadResult(WireStruct):
+    """One page; `next_cursor` is there while more follow."""
+
+    messages: list[WireMessage]
+    next_cursor: str | None = None
