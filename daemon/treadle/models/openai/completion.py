@@ -1,0 +1,105 @@
+"""The completion for any OpenAI-compatible endpoint: one model call, told as it comes.
+
+Owns the course of a call. Refuses to know tools, threads and retries.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import aclosing
+
+from treadle.errors import ConfigurationError, ModelStreamBroken
+from treadle.models.answer import say_answer, say_partial
+from treadle.models.completion import CompletionEnv, Delta, ModelCall
+from treadle.models.openai.client import Endpoint
+from treadle.models.openai.draft import Draft
+from treadle.models.openai.request import HistoryEncoder
+from treadle.models.openai.stream import stream_chat
+from treadle.models.spec import DEFAULT_TIMEOUT_SECONDS
+
+
+class OpenAICompletion:
+    """What a library user hands to `Agent.run`; also usable with `async with`.
+
+    Args:
+        model: the model's name, as the endpoint knows it.
+        base_url: the endpoint, its version included; without one OPENAI_BASE_URL, else OpenAI.
+        api_key: the key; without one OPENAI_API_KEY, else none, as local servers want it.
+        timeout_seconds: the longest silence before or within an answer.
+        endpoint: an endpoint that somebody else shares out and closes, in place of the three.
+
+    Raises:
+        ConfigurationError: the model has no name.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        *,
+        endpoint: Endpoint | None = None,
+    ) -> None:
+        if not model:
+            raise ConfigurationError("the model's name is empty; say which model is to answer")
+        self._model = model
+        self._owns_endpoint = endpoint is None
+        self._endpoint = endpoint or Endpoint(
+            base_url or os.environ.get("OPENAI_BASE_URL"),
+            os.environ.get("OPENAI_API_KEY", "") if api_key is None else api_key,
+            timeout_seconds,
+        )
+        self._encoder = HistoryEncoder()
+
+    async def __aenter__(self) -> OpenAICompletion:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections, unless the endpoint is somebody else's."""
+        if self._owns_endpoint:
+            await self._endpoint.close()
+
+    async def __call__(self, env: CompletionEnv) -> None:
+        """Answer the conversation with one assistant message.
+
+        Raises:
+            ModelError: the endpoint's side failed; text that had come is kept, marked partial.
+            ConfigurationError: the base URL or the key can never work.
+        """
+        client = await self._endpoint.client()
+        body = self._encoder.request(self._model, env.messages, env.tools)
+        env.emit("model_call", ModelCall(self._model, len(env.messages)))
+        draft = Draft()
+        try:
+            async with aclosing(stream_chat(client, body, model=self._model)) as chunks:
+                async for chunk in chunks:
+                    text, reasoning = draft.add(chunk)
+                    if reasoning:
+                        env.emit("delta", Delta("reasoning", reasoning))
+                    if text:
+                        env.emit("delta", Delta("text", text))
+        except BaseException as error:
+            await self._say_partial(env, draft)
+            if isinstance(error, ModelStreamBroken):
+                raise ModelStreamBroken(error.message, partial=draft.text) from None
+            raise
+        await self._say_answer(env, draft)
+
+    async def _say_answer(self, env: CompletionEnv, draft: Draft) -> None:
+        await say_answer(
+            env,
+            model=self._model,
+            finish_reason=draft.finish_reason,
+            text=draft.text,
+            reasoning=draft.reasoning,
+            calls=draft.calls(),
+            usage=draft.usage,
+            refused=draft.refused,
+        )
+
+    async def _say_partial(self, env: CompletionEnv, draft: Draft) -> None:
+        await say_partial(env, model=self._model, text=draft.text, reasoning=draft.reasoning)

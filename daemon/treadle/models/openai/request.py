@@ -1,0 +1,114 @@
+"""Messages as a request's bytes, each message encoded once.
+
+Owns the provider's form of a message. Refuses to know how bytes are sent.
+The same conversation gives the same bytes, so that providers' prompt caches hit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from treadle.models.completion import ToolSpec
+from treadle.thread.message import Content, Message, ToolCall, clean
+
+# What every provider takes in the name of a function, in a call of old as in a tool.
+_NAME_CHARACTERS = 64
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+
+_TAIL = b',"stream":true,"stream_options":{"include_usage":true}}'
+
+
+def encode_message(message: Message) -> bytes:
+    """Encode one message as a provider wants it; empty for one that says nothing."""
+    plain: dict[str, Any]
+    if message.role == "tool":
+        plain = {"tool_call_id": message.tool_call_id, "content": _text(message.content)}
+    elif message.role != "assistant":
+        plain = {"content": _text(message.content)}
+    elif message.tool_calls:
+        calls = [_call(call) for call in message.tool_calls]
+        plain = {"content": _text(message.content) or None, "tool_calls": calls}
+    elif message.content:
+        plain = {"content": _text(message.content)}
+    else:
+        return b""
+    return _encode({"role": message.role, **plain})
+
+
+class HistoryEncoder:
+    """Encodes requests of one conversation; what an earlier request held is not encoded again.
+
+    Messages never change, so one is known by its identity. What has left the conversation is
+    forgotten at the next request.
+    """
+
+    def __init__(self, encode: Callable[[Message], bytes] = encode_message) -> None:
+        self._encode = encode
+        self._known: dict[int, tuple[Message, bytes]] = {}
+        self._tools: list[ToolSpec] = []
+        self._tools_bytes = b""
+
+    def request(self, model: str, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> bytes:
+        """Return the body of a streaming request."""
+        parts = [b'{"model":', _encode(model), b',"messages":[', self._messages(messages), b"]"]
+        if tools:
+            parts += [b',"tools":', self._encoded_tools(tools)]
+        return b"".join((*parts, _TAIL))
+
+    def __len__(self) -> int:
+        """Count the messages it remembers."""
+        return len(self._known)
+
+    def _messages(self, messages: Sequence[Message]) -> bytes:
+        before, now = self._known, {}
+        for message in messages:
+            # The message is kept beside its bytes, so that its identity is not given away.
+            now[id(message)] = before.get(id(message)) or (message, self._encode(message))
+        self._known = now
+        return b",".join(filter(None, (now[id(message)][1] for message in messages)))
+
+    def _encoded_tools(self, tools: Sequence[ToolSpec]) -> bytes:
+        if self._tools != list(tools):
+            self._tools = list(tools)
+            self._tools_bytes = _encode([_tool(spec) for spec in tools])
+        return self._tools_bytes
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    """A call as it goes back: its arguments are always an object, its name one providers take."""
+    name = _NOT_IN_NAMES.sub("_", call.name)[:_NAME_CHARACTERS] or "unnamed"
+    arguments = _encode(call.arguments).decode()
+    return {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    function = {
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": spec.parameters,
+    }
+    return {"type": "function", "function": function}
+
+
+def _text(content: Content) -> str:
+    """Return content as text; a block that is no text is named, so that nothing is silent."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(
+        str(block["text"]) if "text" in block else f"[{block.get('type', 'content')} not shown]"
+        for block in content
+    )
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def _encode(value: object) -> bytes:
+    try:
+        return _encoder.encode(value)
+    except (UnicodeEncodeError, OverflowError):
+        return _encoder.encode(clean(value))

@@ -1,0 +1,229 @@
+"""One request and its answer as it streams: bytes out, light chunks in.
+
+Owns the connection from the request to the stream's last byte. Refuses to know what becomes
+of a chunk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from treadle.models.openai.errors import (
+    Place,
+    from_library,
+    from_stream,
+    stream_broken,
+)
+from treadle.models.openai.sse import EventReader
+from treadle.thread.message import Usage, clean
+
+if TYPE_CHECKING:
+    import httpx2
+    from openai import AsyncOpenAI
+
+logger = logging.getLogger(__name__)
+
+# After the end of the answer only usage and the end mark are to come, in the same breath.
+# A server that stays silent instead has still answered.
+TAIL_SECONDS = 5.0
+
+# After the end mark comes the end of the body; reading it lets the connection be used again.
+DRAIN_SECONDS = 0.5
+
+
+class FunctionDelta(msgspec.Struct, gc=False):
+    """A piece of a call's name and arguments; a few servers send arguments as an object."""
+
+    name: str | None = None
+    arguments: Any = None
+
+
+class CallDelta(msgspec.Struct, gc=False):
+    """A piece of a call. Servers differ: `index`, `id` or both may be missing."""
+
+    index: int | None = None
+    id: str | None = None
+    function: FunctionDelta | None = None
+
+
+class Delta(msgspec.Struct, gc=False):
+    """A piece of the answer; reasoning has two names, by the server."""
+
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    refusal: str | None = None
+    tool_calls: list[CallDelta] | None = None
+
+
+class Choice(msgspec.Struct, gc=False):
+    """The one choice that a request asks for."""
+
+    delta: Delta | None = None
+    finish_reason: str | None = None
+
+
+class Chunk(msgspec.Struct, gc=False):
+    """One event of the stream; `choices` may be missing, null or empty."""
+
+    choices: list[Choice] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+async def stream_chat(
+    client: AsyncOpenAI, body: bytes, *, model: str = ""
+) -> AsyncGenerator[Chunk, None]:
+    """Post a request and yield its answer's chunks.
+
+    Whoever stops early closes the generator (`contextlib.aclosing`), which closes the socket;
+    a cancel does so by itself.
+
+    Args:
+        client: from `open_client`.
+        body: the request's JSON, `stream` included.
+        model: the model's name, for errors.
+
+    Raises:
+        ModelError: one of `treadle.errors`, and nothing else, by `errors.py`.
+    """
+    place = Place.of(client, model)
+    answer = _Answer(await _post(client, body, place), place)
+    try:
+        while not answer.ended:
+            for data in await answer.events():
+                yield answer.chunk(data)
+        await answer.drain()
+        answer.require_complete()
+    finally:
+        await answer.close()
+
+
+def read_usage(plain: dict[str, Any]) -> Usage:
+    """Read a chunk's `usage`, whatever of it the server counts."""
+
+    def count(members: Any, *names: str) -> int:
+        found = [members.get(name) for name in names] if isinstance(members, dict) else []
+        return next((int(n) for n in found if isinstance(n, int | float) and n > 0), 0)
+
+    return Usage(
+        input_tokens=count(plain, "prompt_tokens"),
+        output_tokens=count(plain, "completion_tokens"),
+        cached_tokens=count(plain.get("prompt_tokens_details"), "cached_tokens")
+        or count(plain, "prompt_cache_hit_tokens"),  # DeepSeek's name for it
+        reasoning_tokens=count(plain.get("completion_tokens_details"), "reasoning_tokens"),
+    )
+
+
+async def _post(client: AsyncOpenAI, body: bytes, place: Place) -> httpx2.Response:
+    """Send the request; return once the head of a good answer is there."""
+    import httpx2
+    from openai import AsyncStream
+
+    try:
+        return await client.post(  # type: ignore[return-value] # cast_to wins over stream_cls
+            "/chat/completions",
+            cast_to=httpx2.Response,
+            content=body,
+            options={"headers": {"Accept": "text/event-stream"}},
+            stream=True,
+            stream_cls=AsyncStream[Any],
+        )
+    except Exception as error:
+        # No chain: a library's error may quote a header or an answer that holds the key.
+        raise from_library(error, place) from None
+
+
+class _Answer:
+    """The body of one response, as events."""
+
+    def __init__(self, response: httpx2.Response, place: Place) -> None:
+        self.ended = False
+        self._response = response
+        self._place = place
+        self._pieces = response.aiter_bytes()
+        self._reader = EventReader()
+        self._started = False  # a chunk has come
+        self._tail_ends: float | None = None  # set once the reason it finished has come
+
+    async def events(self) -> list[bytes]:
+        """Wait for the next bytes; return the data of the events that they complete."""
+        piece = await self._next()
+        self.ended = not piece
+        events = self._reader.feed(piece) if piece else self._reader.finish()
+        for position, data in enumerate(events):
+            if data.strip() == b"[DONE]":
+                self.ended = True
+                return events[:position]
+        return events
+
+    def chunk(self, data: bytes) -> Chunk:
+        """Decode one event.
+
+        Raises:
+            ModelError: it cannot be read, or it is an error.
+        """
+        chunk = _decode(data, self._place)
+        if chunk.error:
+            raise from_stream(chunk.error, self._place)
+        self._started = True
+        if chunk.choices and chunk.choices[0].finish_reason and self._tail_ends is None:
+            self._tail_ends = asyncio.get_running_loop().time() + TAIL_SECONDS
+        return chunk
+
+    async def drain(self) -> None:
+        """Read what follows the end mark, so that the connection can be used again."""
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                async for _ in self._pieces:
+                    pass
+        except Exception:
+            logger.debug("%s: the connection is lost after its answer", self._place)
+
+    def require_complete(self) -> None:
+        """Raise `ModelStreamBroken` unless the answer said why it finished."""
+        if self._tail_ends is not None:
+            return
+        if self._started:
+            raise stream_broken(self._place, "ended its answer without saying that it is complete")
+        kind = self._response.headers.get("content-type", "of no named type")
+        raise stream_broken(
+            self._place,
+            f"answered without a single event ({kind}); is base_url right, with its /v1?",
+        )
+
+    async def close(self) -> None:
+        """Close the socket, unless the body was read to its end."""
+        await self._response.aclose()
+
+    async def _next(self) -> bytes:
+        """Return the next bytes; none at the end of the body, or when a tail does not come."""
+        try:
+            async with asyncio.timeout_at(self._tail_ends):
+                return await anext(self._pieces, b"")
+        except Exception as error:
+            # Whatever a transport raises here, the connection is lost; see `_post` for the chain.
+            if self._tail_ends is not None:
+                return b""
+            raise from_library(error, self._place, started=self._started) from None
+
+
+_decoder = msgspec.json.Decoder(Chunk)
+
+
+def _decode(data: bytes, place: Place) -> Chunk:
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        pass
+    # Lone surrogate escapes and numbers as text are valid JSON that the fast decoder refuses.
+    try:
+        return msgspec.convert(clean(json.loads(data)), Chunk, strict=False)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise stream_broken(place, "sent a chunk that cannot be read") from None
