@@ -1,0 +1,12 @@
+"""The built-in tools, in the order in which models are told of them: one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from treadle.tools.read import read
+from treadle.tools.tool import Tool
+
+BUILTIN: Mapping[str, Tool] = {
+    tool.spec.name: tool for tool in (read,)
+}  # fmt: skip - a line for each tool, so that one more is one more line

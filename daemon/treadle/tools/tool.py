@@ -1,0 +1,142 @@
+"""The tool type, and the decorator that makes one from a plain typed function.
+
+Owns what a tool is: what the model is told, what the tool needs to be allowed, how its
+arguments are read, what runs. Refuses to know who calls it and whether it may run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+
+from treadle.errors import ConfigurationError
+from treadle.models.completion import ToolSpec
+from treadle.permissions.modes import Capability
+from treadle.sandbox.sandbox import Sandbox
+from treadle.tools.signature import Signature, read_signature
+
+# Reading, searching and most commands end long before; a model that waits longer is stuck.
+CALL_DEADLINE_SECONDS = 120.0
+
+# What every provider takes: OpenAI's rule for function names, the strictest of them.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class ToolError(Exception):
+    """Raised by a tool to tell the model, in its own words, what went wrong and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a session hands to its tools."""
+
+    sandbox: Sandbox
+
+
+Handler: TypeAlias = Callable[[Any, ToolContext], Awaitable[str]]
+"""Runs a call: takes what `Tool.decode` made of the arguments, returns what the model reads.
+
+Contract: may raise anything, and that becomes the call's result: ToolError and OSError with
+their text, others logged and named; may suspend, must not block; is cancelled at the tool's
+deadline; an empty answer is an answer.
+"""
+
+
+def as_given(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Take arguments as they are: for tools whose server judges them itself."""
+    return arguments
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Something a model may call.
+
+    Args:
+        spec: what the model is told.
+        capability: what it needs to be allowed.
+        handler: what runs.
+        decode: reads the arguments, an object, for the handler.
+            Contract: pure; raises msgspec.ValidationError where they do not fit the schema.
+        deadline_seconds: how long one call may take.
+
+    Raises:
+        ConfigurationError: a provider would refuse the name, and with it every request.
+    """
+
+    spec: ToolSpec
+    capability: Capability
+    handler: Handler
+    decode: Callable[[dict[str, Any]], Any] = as_given
+    deadline_seconds: float = CALL_DEADLINE_SECONDS
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.spec.name):
+            raise ConfigurationError(
+                f"{self.spec.name!r} is no name for a tool: 1 to 64 of A-Z, a-z, 0-9, _ and -"
+            )
+
+
+def tool(
+    *, capability: Capability, deadline_seconds: float = CALL_DEADLINE_SECONDS
+) -> Callable[[Callable[..., Any]], Tool]:
+    """Make a Tool from a function.
+
+    Its name is the function's, its description the docstring's text before `Args:`, its schema
+    comes from the annotations. Arguments are described by the docstring's `Args:` or by
+    `Annotated[..., msgspec.Meta(description=…)]`. A parameter `context` receives the
+    ToolContext. What the function returns is what the model reads, as JSON unless it is text.
+    A plain `def` runs in a worker thread.
+
+    Args:
+        capability: what it needs to be allowed: read, write, shell or network.
+        deadline_seconds: how long one call may take.
+
+    Raises:
+        ConfigurationError: the signature cannot be told to a model.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Tool:
+        signature = read_signature(function)
+        return Tool(
+            ToolSpec(signature.name, signature.description, signature.schema),
+            capability,
+            _handler(function, signature),
+            signature.decode,
+            deadline_seconds,
+        )
+
+    return decorate
+
+
+def _handler(function: Callable[..., Any], signature: Signature) -> Handler:
+    async def handle(arguments: Any, context: ToolContext) -> str:
+        named = {name: getattr(arguments, name) for name in signature.arguments}
+        if signature.takes_context:
+            named["context"] = context
+        if inspect.iscoroutinefunction(function):
+            return _as_text(await function(**named))
+        return _as_text(await asyncio.to_thread(_call, function, named))
+
+    return handle
+
+
+def _call(function: Callable[..., Any], named: dict[str, Any]) -> Any:
+    """Call a plain function in its thread.
+
+    Raises:
+        RuntimeError: it raised StopIteration, which a future cannot carry: the wait would hang.
+    """
+    try:
+        return function(**named)
+    except StopIteration as error:
+        raise RuntimeError("the tool raised StopIteration") from error
+
+
+def _as_text(result: Any) -> str:
+    return result if isinstance(result, str) else msgspec.json.encode(result).decode()
