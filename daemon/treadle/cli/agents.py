@@ -1,0 +1,41 @@
+"""`treadle agents`: who can be prompted, and which files are broken."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+import typer
+
+from treadle.cli.address import JsonOption
+from treadle.cli.client import local_client
+from treadle.folders import find_folders
+
+app = typer.Typer(help="Agents: who can be prompted.", no_args_is_help=True)
+
+
+@app.callback()
+def _agents() -> None:
+    """Keep `list` a command of its own, for those that will stand beside it."""
+
+
+@app.command("list")
+def list_agents(as_json: JsonOption = False) -> None:
+    """List every agent, and every agent file with a problem."""
+    listed = asyncio.run(_list())
+    if as_json:
+        print(json.dumps(listed, ensure_ascii=False))
+        return
+    for agent in listed["agents"]:
+        tools = ", ".join(agent["tools"]) or "no tools"
+        print(f"{agent['name']}  {agent['permissions']}  {agent['model']}  {tools}")
+        print(f"  {agent['description']}  ({agent['source']})")
+    for problem in listed["problems"]:
+        print(f"problem: {problem['path']}: {problem['message']}", file=sys.stderr)
+
+
+async def _list() -> Any:
+    async with local_client(find_folders()) as client:
+        return await client.request("agent/list")

@@ -1,0 +1,50 @@
+"""`treadle call`: send any method of the protocol and print its result."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from treadle.cli import exit_codes
+from treadle.cli.client import RemoteError, local_client
+from treadle.folders import find_folders
+
+
+def call(
+    method: Annotated[str, typer.Argument(help="Such as session/list.")],
+    params: Annotated[
+        str, typer.Argument(help="The params as JSON; - reads them from standard input.")
+    ] = "{}",
+    events: Annotated[
+        bool, typer.Option("--events", help="Print notifications too, a line each.")
+    ] = False,
+) -> None:
+    """Send one request to a daemon of its own; print the result, or the error, as JSON."""
+    text = sys.stdin.read() if params == "-" else params
+    try:
+        decoded = json.loads(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"the params are no JSON: {error}") from None
+    raise typer.Exit(asyncio.run(_call(method, decoded, events)))
+
+
+async def _call(method: str, params: Any, events: bool) -> int:
+    def show(name: str, payload: dict[str, Any]) -> None:
+        if events:
+            _print({"method": name, "params": payload})
+
+    async with local_client(find_folders(), show) as client:
+        try:
+            _print(await client.request(method, params))
+        except RemoteError as error:
+            _print({"error": error.error}, to=sys.stderr)
+            return exit_codes.FAILED
+    return exit_codes.OK
+
+
+def _print(value: Any, to: Any = None) -> None:
+    print(json.dumps(value, ensure_ascii=False), file=to or sys.stdout, flush=True)

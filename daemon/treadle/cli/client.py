@@ -1,0 +1,83 @@
+"""A client of a daemon in this very process, over the same JSON-RPC that editors speak."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeAlias
+
+from treadle.folders import Folders
+from treadle.runtime.runtime import Runtime
+from treadle.server.connection import Connection
+
+OnEvent: TypeAlias = Callable[[str, dict[str, Any]], None]
+"""Called with a notification's method and params. Contract: must not block or raise."""
+
+
+class RemoteError(Exception):
+    """The daemon answered a request with an error."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(error["message"])
+        self.error = error
+
+    @property
+    def reason(self) -> str:
+        """Which kind of failure it is; empty for a fault of the protocol."""
+        return str((self.error.get("data") or {}).get("reason", ""))
+
+
+class Client:
+    """Asks one daemon; made by `local_client`."""
+
+    def __init__(self, runtime: Runtime, on_event: OnEvent) -> None:
+        self._on_event = on_event
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._last_id = 0
+        self._connection = Connection(
+            runtime,
+            send=self._take,
+            on_shutdown=runtime.close,
+            on_exit=lambda _: None,
+        )
+
+    async def request(self, method: str, params: dict[str, Any] | None = None) -> Any:
+        """Send a request and return its result.
+
+        Raises:
+            RemoteError: it was answered with an error.
+        """
+        self._last_id += 1
+        answer = asyncio.get_running_loop().create_future()
+        self._waiting[self._last_id] = answer
+        message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
+        self._connection.receive(json.dumps(message).encode())
+        return await answer
+
+    def _take(self, body: bytes) -> None:
+        message = json.loads(body)
+        if "method" in message:
+            self._on_event(message["method"], message["params"])
+            return
+        answer = self._waiting.pop(message["id"], None)
+        if answer is None or answer.done():
+            return
+        if "error" in message:
+            answer.set_exception(RemoteError(message["error"]))
+        else:
+            answer.set_result(message["result"])
+
+
+@contextlib.asynccontextmanager
+async def local_client(
+    folders: Folders, on_event: OnEvent = lambda method, params: None
+) -> AsyncIterator[Client]:
+    """Start a daemon in this process and connect to it; it shuts down at the end."""
+    client = Client(Runtime(folders), on_event)
+    await client.request("initialize", {"capabilities": {}})
+    try:
+        yield client
+    finally:
+        await client.request("shutdown")

@@ -1,0 +1,28 @@
+"""The command `treadle`: which half of the command line a call belongs to.
+
+`serve` is for programs and starts light; everything else is for people and may load more.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        arguments: the words behind `treadle`; those of this process when left out.
+
+    Returns:
+        The exit code; `treadle --help` lists them.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["serve"]:
+        from treadle.cli.serve import serve
+
+        return serve(words[1:])
+    from treadle.cli.app import run
+
+    return run(words)

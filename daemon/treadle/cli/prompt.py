@@ -1,0 +1,104 @@
+"""`treadle prompt`: say one thing to an agent and print its answer as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from treadle.cli import exit_codes
+from treadle.cli.address import (
+    DEFAULT_AGENT,
+    DEFAULT_INSTANCE,
+    AgentOption,
+    InstanceOption,
+    JsonOption,
+)
+from treadle.cli.client import Client, RemoteError, local_client
+from treadle.folders import find_folders
+
+_EMBEDDED_NOTE = (
+    "(The embedded model answered: it is tiny and often wrong. For a real one set TREADLE_MODEL, "
+    "and OPENAI_BASE_URL and OPENAI_API_KEY as it needs.)"
+)
+
+
+def prompt(
+    text: Annotated[
+        str | None, typer.Argument(help="What to say; standard input if absent.")
+    ] = None,
+    agent: AgentOption = DEFAULT_AGENT,
+    instance: InstanceOption = DEFAULT_INSTANCE,
+    as_json: JsonOption = False,
+) -> None:
+    """Say one thing to an agent; it remembers what was said to the same instance before."""
+    said = text if text is not None and text != "-" else sys.stdin.read()
+    raise typer.Exit(asyncio.run(_prompt(agent, instance, said, as_json)))
+
+
+async def _prompt(agent: str, instance: str, text: str, as_json: bool) -> int:
+    address = {"agent": agent, "instance": instance}
+    show = _print_json if as_json else _print_event
+    async with local_client(find_folders(), show) as client:
+        with _interrupts_cancel(client, address):
+            asking = {**address, "prompt": text, "options": {"cwd": os.getcwd()}}  # noqa: PTH109 - a string for the wire
+            try:
+                result = await client.request("session/prompt", asking)
+            except RemoteError as error:
+                if as_json:
+                    _print_json("error", error.error)
+                    return exit_codes.FAILED
+                raise
+        if as_json:
+            _print_json("result", result)
+        else:
+            _finish(result, embedded=await _is_embedded(client, agent))
+    return exit_codes.of_stop_reason(result["stopReason"])
+
+
+@contextlib.contextmanager
+def _interrupts_cancel(client: Client, address: dict[str, str]) -> Iterator[None]:
+    """Let Ctrl-C cancel the turn, so that what was said is kept and the daemon ends in order."""
+    loop = asyncio.get_running_loop()
+    cancels: set[asyncio.Task[Any]] = set()
+
+    def cancel() -> None:
+        cancels.add(asyncio.ensure_future(client.request("session/cancel", dict(address))))
+
+    before = signal.signal(signal.SIGINT, lambda *_: loop.call_soon_threadsafe(cancel))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+async def _is_embedded(client: Client, agent: str) -> bool:
+    listed = await client.request("agent/list")
+    return any(each["name"] == agent and each["model"] == "embedded" for each in listed["agents"])
+
+
+def _print_event(method: str, params: dict[str, Any]) -> None:
+    if method == "session/delta" and params["kind"] == "text":
+        print(params["text"], end="", flush=True)
+    elif method == "session/toolCall":
+        arguments = json.dumps(params["arguments"], ensure_ascii=False)
+        print(f"[{params['name']} {arguments}]", file=sys.stderr, flush=True)
+
+
+def _print_json(method: str, params: Any) -> None:
+    print(json.dumps({method: params}, ensure_ascii=False), flush=True)
+
+
+def _finish(result: dict[str, Any], *, embedded: bool) -> None:
+    print(flush=True)
+    if result["stopReason"] != "end_turn":
+        print(f"treadle: the turn ended early: {result['stopReason']}", file=sys.stderr)
+    if embedded:
+        print(_EMBEDDED_NOTE, file=sys.stderr)

@@ -1,0 +1,34 @@
+"""`treadle serve`: the daemon's entry, which loads nothing that `initialize` does not need."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+
+def serve(arguments: Sequence[str]) -> int:
+    """Serve one client on standard input and output; return the exit code."""
+    options = _parser().parse_args(arguments)
+
+    # Before anything else can print: from here on nothing but frames reaches standard output.
+    from treadle.server.wire.stdio import take_stdio
+
+    in_fd, out_fd = take_stdio()
+
+    import logging
+
+    from treadle.folders import find_folders
+    from treadle.server.serve import serve_stdio
+
+    logging.basicConfig(level=logging.WARNING, format="treadle: %(levelname)s %(message)s")
+    return serve_stdio(find_folders(options.data_dir, options.config_dir), in_fd, out_fd)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="treadle serve",
+        description="Speak JSON-RPC 2.0 with LSP framing on standard input and output.",
+    )
+    parser.add_argument("--data-dir", help="where threads lie (else $TREADLE_DATA_DIR)")
+    parser.add_argument("--config-dir", help="where agents lie (else $TREADLE_CONFIG_DIR)")
+    return parser

@@ -1,0 +1,67 @@
+"""`treadle sessions`: what is stored, and where."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from treadle.cli import exit_codes
+from treadle.cli.address import (
+    DEFAULT_AGENT,
+    DEFAULT_INSTANCE,
+    AgentOption,
+    InstanceOption,
+    JsonOption,
+)
+from treadle.cli.client import local_client
+from treadle.folders import find_folders
+from treadle.thread.paths import thread_path, validate_name
+
+app = typer.Typer(help="Sessions: what is stored, and where.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_sessions(
+    agent: Annotated[str | None, typer.Option("--agent", "-a", help="Only this agent's.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List every stored session, newest first."""
+    listed = asyncio.run(_every_session(agent))
+    if as_json:
+        print(json.dumps(listed, ensure_ascii=False))
+        return
+    for session in listed:
+        held = f"  held by process {session['heldBy']}" if "heldBy" in session else ""
+        print(
+            f"{session.get('updatedAt', '')}  {session['agent']}  {session['instance']}"
+            f"  {session['messages']} messages{held}"
+        )
+
+
+@app.command("path")
+def path(agent: AgentOption = DEFAULT_AGENT, instance: InstanceOption = DEFAULT_INSTANCE) -> None:
+    """Print the file of a session's thread; deleting it starts the thread afresh."""
+    validate_name(agent, "agent")
+    validate_name(instance, "instance")
+    file = thread_path(find_folders().data, agent, instance)
+    if not file.exists():
+        print(f"treadle: nothing is stored there; it would be {file}", file=sys.stderr)
+        raise typer.Exit(exit_codes.FAILED)
+    print(file)
+
+
+async def _every_session(agent: str | None) -> list[Any]:
+    """Read every page."""
+    sessions: list[Any] = []
+    params: dict[str, Any] = {} if agent is None else {"agent": agent}
+    async with local_client(find_folders()) as client:
+        while True:
+            page = await client.request("session/list", params)
+            sessions += page["sessions"]
+            if "nextCursor" not in page:
+                return sessions
+            params["cursor"] = page["nextCursor"]

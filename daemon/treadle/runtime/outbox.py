@@ -1,0 +1,89 @@
+"""A session's events, numbered, for whoever watches it.
+
+Owns `seq`. Knows nothing of connections: a watcher is a function.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from treadle.errors import TreadleError
+from treadle.models.completion import Delta
+from treadle.turn.events import ToolCallStarted, ToolResultLanded, TurnDone
+
+logger = logging.getLogger(__name__)
+
+
+class Pair(NamedTuple):
+    """The address of a session."""
+
+    agent: str
+    instance: str
+
+
+State: TypeAlias = Literal["idle", "running", "waiting", "closed"]
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """What the session does now, and how many prompts wait behind that."""
+
+    state: State
+    queued: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """A turn's last event; `error` is what its prompt's reply will carry."""
+
+    done: TurnDone
+    error: TreadleError | None
+
+
+Payload: TypeAlias = StateChanged | Delta | ToolCallStarted | ToolResultLanded | TurnEnded
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEvent:
+    """One numbered event of a session."""
+
+    pair: Pair
+    seq: int
+    turn: int | None
+    payload: Payload
+
+
+Watcher: TypeAlias = Callable[[SessionEvent], None]
+"""Contract: must not block or suspend; what it raises is logged and reaches no other watcher."""
+
+
+class Outbox:
+    """Numbers a session's events and hands each to every watcher, in order."""
+
+    def __init__(self, pair: Pair, last_seq: int) -> None:
+        self._pair = pair
+        self._watchers: list[Watcher] = []
+        self.last_seq = last_seq
+
+    def watch(self, watcher: Watcher) -> None:
+        """Hand every event from now on to `watcher`; watching twice changes nothing."""
+        if watcher not in self._watchers:
+            self._watchers.append(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Stop handing events to `watcher`."""
+        if watcher in self._watchers:
+            self._watchers.remove(watcher)
+
+    def emit(self, payload: Payload, turn: int | None = None) -> None:
+        """Number an event and hand it out."""
+        self.last_seq += 1
+        event = SessionEvent(self._pair, self.last_seq, turn, payload)
+        for watcher in tuple(self._watchers):
+            try:
+                watcher(event)
+            except Exception:
+                logger.exception("a watcher of a session raised")

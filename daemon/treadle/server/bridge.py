@@ -1,0 +1,247 @@
+"""The bridge between inside types and wire types: the one module that knows both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
+
+from treadle.agents.catalogue import AgentProblem
+from treadle.agents.definition import AgentDefinition
+from treadle.agents.options import SessionOptions, advertised_tools
+from treadle.errors import InvalidParams, TreadleError
+from treadle.models.completion import Delta
+from treadle.protocol import notifications as wire
+from treadle.protocol.agents import AgentInfo, ProblemInfo
+from treadle.protocol.base import Address, WireStruct, WireUsage
+from treadle.protocol.sessions import (
+    PromptBlock,
+    PromptResult,
+    ResourceBlock,
+    ResumeReport,
+    SessionInfo,
+    TextBlock,
+    ThreadInfo,
+    WireMessage,
+    WireOptions,
+    WireToolCall,
+)
+from treadle.runtime.outbox import Pair, SessionEvent, StateChanged
+from treadle.runtime.runtime import SessionSummary
+from treadle.runtime.session import Outcome
+from treadle.server.wire.envelope import error_data
+from treadle.thread.message import Message, Usage
+from treadle.thread.paths import validate_name
+from treadle.thread.thread import Thread
+from treadle.turn.events import ToolCallStarted, ToolResultLanded
+
+
+def pair_of(address: Address) -> Pair:
+    """Return the pair that params name.
+
+    Raises:
+        InvalidParams: a name that no thread could have.
+    """
+    validate_name(address.agent, "agent")
+    validate_name(address.instance, "instance")
+    return Pair(address.agent, address.instance)
+
+
+def options_of(options: WireOptions | None) -> SessionOptions:
+    """Return a client's options as the runtime takes them."""
+    if options is None:
+        return SessionOptions()
+    return SessionOptions(
+        cwd=None if options.cwd is None else Path(options.cwd),
+        model=options.model,
+        tools=None if options.tools is None else tuple(options.tools),
+        permissions=options.permissions,
+        max_turns=options.max_turns,
+    )
+
+
+def prompt_of(prompt: str | list[PromptBlock]) -> list[Message]:
+    """Return a prompt as the one message a person says.
+
+    Raises:
+        InvalidParams: it says nothing.
+    """
+    text = prompt if isinstance(prompt, str) else "\n\n".join(_block_text(b) for b in prompt)
+    if not text.strip():
+        raise InvalidParams("the prompt is empty; say something", path="prompt")
+    return [Message("user", text)]
+
+
+def folder_of(uri: str) -> Path | None:
+    """Return the folder of a `file:` URI; None where it names none on this machine."""
+    parts = urlsplit(uri)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        return None
+    return Path(url2pathname(unquote(parts.path)))
+
+
+def agent_info(definition: AgentDefinition, model: str) -> AgentInfo:
+    """Describe an agent to a client."""
+    return AgentInfo(
+        name=definition.name,
+        description=definition.description,
+        model=model,
+        permissions=definition.permissions,
+        sandbox=definition.sandbox,
+        tools=[tool.spec.name for tool in advertised_tools(definition)],
+        mcp_servers=[],
+        source=str(definition.source),
+    )
+
+
+def problem_info(problem: AgentProblem) -> ProblemInfo:
+    """Describe a broken file to a client."""
+    return ProblemInfo(path=str(problem.path), message=problem.message)
+
+
+def thread_info(thread: Thread) -> ThreadInfo:
+    """Describe an open thread."""
+    last = thread.messages[-1].at if thread.messages else ""
+    return ThreadInfo(
+        path=None if thread.path is None else str(thread.path),
+        messages=len(thread.messages),
+        turns=thread.turns,
+        updated_at=last or None,
+    )
+
+
+def resume_report(thread: Thread) -> ResumeReport:
+    """Tell what loading met."""
+    report = thread.report
+    return ResumeReport(
+        quarantined_lines=report.quarantined_lines,
+        torn_bytes=report.torn_bytes,
+        repaired_calls=report.repaired_calls,
+        interrupted_turn=report.interrupted_turn,
+    )
+
+
+def prompt_result(outcome: Outcome) -> PromptResult:
+    """Answer a prompt."""
+    done = outcome.done
+    return PromptResult(
+        turn=outcome.turn,
+        text=done.text,
+        stop_reason=done.stop_reason,
+        usage=wire_usage(done.usage),
+        steps=done.steps,
+        messages=outcome.messages,
+    )
+
+
+def session_info(summary: SessionSummary) -> SessionInfo:
+    """Describe a session in a list."""
+    return SessionInfo(
+        agent=summary.pair.agent,
+        instance=summary.pair.instance,
+        state=summary.state,
+        messages=summary.messages,
+        updated_at=summary.updated_at,
+        held_by=summary.held_by,
+    )
+
+
+def wire_message(message: Message, ordinal: int | None) -> WireMessage:
+    """Show a message of a thread."""
+    return WireMessage(
+        ordinal=ordinal,
+        role=message.role,
+        content=message.content,
+        tool_calls=[
+            WireToolCall(id=call.id, name=call.name, arguments=call.arguments)
+            for call in message.tool_calls
+        ],
+        tool_call_id=message.tool_call_id,
+        reasoning=message.reasoning,
+        at=message.at,
+        turn=message.turn,
+        model=message.model,
+        usage=wire_usage(message.usage) if message.usage else None,
+        partial=message.partial,
+        is_error=message.is_error,
+    )
+
+
+def wire_usage(usage: Usage) -> WireUsage:
+    """Show what a call or a turn cost."""
+    return WireUsage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_tokens=usage.cached_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+    )
+
+
+def wire_error(error: TreadleError) -> wire.WireError:
+    """Show an error beside a result, as a reply would carry it."""
+    return wire.WireError(code=error.code, message=error.message, data=error_data(error) or None)
+
+
+def notification(event: SessionEvent) -> tuple[str, WireStruct]:
+    """Return a session event as the method and params of its notification."""
+    payload = event.payload
+    if isinstance(payload, Delta):
+        return "session/delta", delta_notification(event, payload.text, joined=1)
+    address = {
+        "agent": event.pair.agent,
+        "instance": event.pair.instance,
+        "seq": event.seq,
+        "turn": event.turn,
+    }
+    if isinstance(payload, StateChanged):
+        return "session/state", wire.StateNotification(
+            **address, state=payload.state, queued=payload.queued, storage="ok"
+        )
+    if isinstance(payload, ToolCallStarted):
+        call = payload.call
+        return "session/toolCall", wire.ToolCallNotification(
+            **address,
+            id=call.id,
+            name=call.name,
+            arguments=call.arguments,
+            capability=payload.capability,
+        )
+    if isinstance(payload, ToolResultLanded):
+        return "session/toolResult", wire.ToolResultNotification(
+            **address,
+            id=payload.call.id,
+            name=payload.call.name,
+            ok=not payload.message.is_error,
+            content=payload.message.text,
+            truncated=payload.truncated,
+            duration_ms=round(payload.duration_seconds * 1000),
+        )
+    return "session/done", wire.DoneNotification(
+        **address,
+        stop_reason=payload.done.stop_reason,
+        text=payload.done.text,
+        usage=wire_usage(payload.done.usage),
+        error=wire_error(payload.error) if payload.error else None,
+    )
+
+
+def delta_notification(event: SessionEvent, text: str, *, joined: int) -> wire.DeltaNotification:
+    """Return a delta's params; `event` is the last of those that `text` joins."""
+    assert isinstance(event.payload, Delta)
+    return wire.DeltaNotification(
+        agent=event.pair.agent,
+        instance=event.pair.instance,
+        seq=event.seq,
+        turn=event.turn,
+        kind=event.payload.kind,
+        text=text,
+        joined=joined,
+    )
+
+
+def _block_text(block: PromptBlock) -> str:
+    if isinstance(block, TextBlock):
+        return block.text
+    if isinstance(block, ResourceBlock):
+        return f"Contents of {block.resource.uri}:\n{block.resource.text}"
+    return f"See {block.uri}" + (f" ({block.name})" if block.name else "")

@@ -1,0 +1,202 @@
+"""A connection: LSP's lifecycle, and the way of each frame to dispatch and back.
+
+Works on whole bodies; who frames and carries them is none of its business.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from treadle.errors import InvalidParams, InvalidRequest, NotInitialized, ProtocolError
+from treadle.protocol.base import Empty, WireStruct
+from treadle.protocol.lifecycle import (
+    CancelRequestParams,
+    ExperimentalCapabilities,
+    InitializeParams,
+    InitializeResult,
+    ServerCapabilities,
+    ServerInfo,
+    TreadleCapabilities,
+)
+from treadle.protocol.methods import PROTOCOL_VERSION, own_names
+from treadle.runtime.runtime import Runtime
+from treadle.server.bridge import folder_of
+from treadle.server.dispatch import Dispatch, Reply
+from treadle.server.feed import Feed
+from treadle.server.handlers import HANDLERS
+from treadle.server.peer import Peer
+from treadle.server.wire.envelope import (
+    EnvelopeError,
+    Notification,
+    Request,
+    Response,
+    decode,
+    decode_params,
+    encode_error,
+    encode_notification,
+)
+from treadle.server.wire.framing import BadFrame
+from treadle.version import __version__
+
+Phase: TypeAlias = Literal["new", "ready", "shut down"]
+
+# Requests that are in flight when a connection ends get this long to answer by themselves,
+# and as long again once they were cancelled.
+CLOSE_SECONDS = 1.0
+
+
+class Connection:
+    """One client's connection to the runtime.
+
+    Args:
+        runtime: where its requests lead.
+        send: sends one body; must not raise or block.
+        pending_bytes: how much of what was sent the client has not taken.
+        on_shutdown: what `shutdown` means here; awaited before it is answered.
+        on_exit: called with the exit code that `exit` asks for.
+        on_client: called once with the `processId` of `initialize`, if there is one.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        send: Callable[[bytes], None],
+        pending_bytes: Callable[[], int] = lambda: 0,
+        on_shutdown: Callable[[], Awaitable[None]],
+        on_exit: Callable[[int], None],
+        on_client: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._runtime = runtime
+        self._send = send
+        self._pending_bytes = pending_bytes
+        self._on_shutdown = on_shutdown
+        self._on_exit = on_exit
+        self._on_client = on_client
+        self._phase: Phase = "new"
+        self._feed: Feed | None = None
+        self._dispatch: Dispatch[Peer] | None = None
+
+    def receive(self, frame: bytes | BadFrame) -> None:
+        """Take one frame of the client's; whatever it holds, the connection lives."""
+        if isinstance(frame, BadFrame):
+            self._send(encode_error(None, frame.error))
+            return
+        try:
+            message = decode(frame)
+        except EnvelopeError as refused:
+            self._send(encode_error(refused.request_id, refused.error))
+            return
+        if isinstance(message, Request):
+            self._request(message)
+        elif isinstance(message, Notification):
+            self._notification(message)
+        else:
+            self._response(message)
+
+    def client_reads_again(self) -> None:
+        """Send what was held back for a slow client."""
+        if self._feed is not None:
+            self._feed.release_all()
+
+    async def close(self) -> None:
+        """End what is in flight, each request with its reply, and stop watching sessions."""
+        if self._dispatch is not None:
+            await self._dispatch.close(CLOSE_SECONDS)
+        self.client_reads_again()
+
+    def _request(self, request: Request) -> None:
+        if self._phase == "shut down":
+            self._refuse(request, InvalidRequest("after shutdown only exit is taken"))
+        elif request.method == "initialize":
+            self._initialize(request)
+        elif self._dispatch is None:
+            self._refuse(request, NotInitialized("the first request has to be initialize"))
+        else:
+            if request.method == "shutdown":
+                self._phase = "shut down"
+            self._dispatch.request(request)
+
+    def _notification(self, notification: Notification) -> None:
+        if notification.method == "exit":
+            self._on_exit(0 if self._phase == "shut down" else 1)
+        elif self._dispatch is None or self._phase == "shut down":
+            return
+        elif notification.method == "$/cancelRequest":
+            self._cancel(notification, self._dispatch)
+        elif notification.method != "initialized":
+            self._dispatch.notification(notification)
+
+    def _response(self, response: Response) -> None:
+        """Drop an answer: this build asks the client nothing, so none can be awaited."""
+
+    def _cancel(self, notification: Notification, dispatch: Dispatch[Peer]) -> None:
+        try:
+            params = decode_params(_cancel_decoder, notification.params)
+        except InvalidParams:
+            return
+        dispatch.cancel(params.id)
+
+    def _initialize(self, request: Request) -> None:
+        if self._phase != "new":
+            self._refuse(request, InvalidRequest("initialize was sent already"))
+            return
+        try:
+            params = decode_params(_initialize_decoder, request.params)
+            options = params.options()
+        except InvalidParams as error:
+            self._refuse(request, error)
+            return
+        except msgspec.ValidationError as error:
+            path = "capabilities.experimental.treadle"
+            self._refuse(request, InvalidParams(f"{path}: {error}", path=path))
+            return
+        self._phase = "ready"
+        self._feed = Feed(self._notify, self._pending_bytes, frozenset(options.opt_out))
+        peer = Peer(self._runtime, _working_folder(params), self._feed.take)
+        handlers = {**HANDLERS, "shutdown": self._shut_down}
+        self._dispatch = Dispatch(handlers, peer, self._send)
+        Reply(request.id, self._send).result(self._introduction())
+        if params.process_id is not None:
+            self._on_client(params.process_id)
+
+    def _introduction(self) -> InitializeResult:
+        treadle = TreadleCapabilities(
+            protocol_version=PROTOCOL_VERSION,
+            methods=own_names("request"),
+            notifications=own_names("event"),
+            client_requests=[],
+            data_dir=str(self._runtime.services.folders.data),
+            pid=os.getpid(),
+        )
+        return InitializeResult(
+            capabilities=ServerCapabilities(experimental=ExperimentalCapabilities(treadle=treadle)),
+            server_info=ServerInfo(name="treadle", version=__version__),
+        )
+
+    async def _shut_down(self, params: Empty, peer: Peer) -> None:
+        await self._on_shutdown()
+        await self.close()
+
+    def _refuse(self, request: Request, error: ProtocolError) -> None:
+        Reply(request.id, self._send).error(error)
+
+    def _notify(self, method: str, params: WireStruct) -> None:
+        self._send(encode_notification(method, params))
+
+
+_initialize_decoder = msgspec.json.Decoder(InitializeParams)
+_cancel_decoder = msgspec.json.Decoder(CancelRequestParams)
+
+
+def _working_folder(params: InitializeParams) -> Path | None:
+    """Return the client's first workspace folder, else its root."""
+    uris = [folder.uri for folder in params.workspace_folders or ()]
+    if params.root_uri:
+        uris.append(params.root_uri)
+    return next((folder for uri in uris if (folder := folder_of(uri))), None)

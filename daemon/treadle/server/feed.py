@@ -1,0 +1,90 @@
+"""A connection's side of session events: in order, bounded, deltas joined for slow readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from treadle.models.completion import Delta
+from treadle.protocol.base import WireStruct
+from treadle.runtime.outbox import Pair, SessionEvent
+from treadle.server.bridge import delta_notification, notification
+
+# While more than this is on its way to the client, neighbouring deltas are joined: about what
+# a pipe and a busy editor take up without being late.
+JOIN_ABOVE_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class _Held:
+    """Neighbouring deltas of one session and kind that have not been sent."""
+
+    last: SessionEvent
+    parts: list[str] = field(default_factory=list)
+
+
+class Feed:
+    """Turns session events into notifications.
+
+    Args:
+        send: sends one notification.
+        pending_bytes: tells how much the client has not taken yet.
+        opt_out: notifications that the client does not want.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[str, WireStruct], None],
+        pending_bytes: Callable[[], int],
+        opt_out: frozenset[str],
+    ) -> None:
+        self._send = send
+        self._pending_bytes = pending_bytes
+        self._opt_out = opt_out
+        self._held: dict[Pair, _Held] = {}
+
+    def take(self, event: SessionEvent) -> None:
+        """Send an event, or hold it when it is a delta that can be joined to others."""
+        if isinstance(event.payload, Delta):
+            self._take_delta(event, event.payload)
+            return
+        self._release(event.pair)
+        method, params = notification(event)
+        if method not in self._opt_out:
+            self._send(method, params)
+
+    def release_all(self) -> None:
+        """Send what is held: the client reads again."""
+        for pair in tuple(self._held):
+            self._release(pair)
+
+    def _take_delta(self, event: SessionEvent, delta: Delta) -> None:
+        if "session/delta" in self._opt_out:
+            return
+        held = self._held.get(event.pair)
+        if held is not None and not _same_run(held.last, event):
+            self._release(event.pair)
+            held = None
+        if held is not None:
+            held.last = event
+            held.parts.append(delta.text)
+        elif self._pending_bytes() > JOIN_ABOVE_BYTES:
+            self._held[event.pair] = _Held(event, [delta.text])
+        else:
+            self._send("session/delta", delta_notification(event, delta.text, joined=1))
+
+    def _release(self, pair: Pair) -> None:
+        held = self._held.pop(pair, None)
+        if held is not None:
+            text = "".join(held.parts)
+            params = delta_notification(held.last, text, joined=len(held.parts))
+            self._send("session/delta", params)
+
+
+def _same_run(first: SessionEvent, second: SessionEvent) -> bool:
+    return (
+        first.turn == second.turn
+        and isinstance(first.payload, Delta)
+        and isinstance(second.payload, Delta)
+        and first.payload.kind == second.payload.kind
+    )

@@ -1,0 +1,121 @@
+"""The methods of a session."""
+
+from __future__ import annotations
+
+from treadle.errors import InvalidParams
+from treadle.protocol.sessions import (
+    CancelParams,
+    CancelResult,
+    CloseParams,
+    CloseResult,
+    ListParams,
+    ListResult,
+    PromptParams,
+    PromptResult,
+    ReadParams,
+    ReadResult,
+    Released,
+    ResumeParams,
+    ResumeResult,
+)
+from treadle.runtime.session import Prompt
+from treadle.server.bridge import (
+    options_of,
+    pair_of,
+    prompt_of,
+    prompt_result,
+    resume_report,
+    session_info,
+    thread_info,
+    wire_message,
+)
+from treadle.server.handlers.registry import handles
+from treadle.server.peer import Peer
+
+
+@handles("session/resume")
+async def resume(params: ResumeParams, peer: Peer) -> ResumeResult:
+    """Find or create the session and open it."""
+    session = peer.session(pair_of(params))
+    thread = await session.resume(options_of(params.options), peer.default_cwd)
+    return ResumeResult(
+        created=thread.created,
+        state=session.state,
+        thread=thread_info(thread),
+        report=resume_report(thread),
+        mcp=[],
+    )
+
+
+@handles("session/prompt")
+async def prompt(params: PromptParams, peer: Peer) -> PromptResult:
+    """Run one turn when its time comes."""
+    wanted = Prompt(
+        messages=prompt_of(params.prompt),
+        options=options_of(params.options),
+        default_cwd=peer.default_cwd,
+        max_turns=params.max_turns,
+        when_busy=params.when_busy,
+    )
+    return prompt_result(await peer.session(pair_of(params)).prompt(wanted))
+
+
+@handles("session/cancel")
+async def cancel(params: CancelParams, peer: Peer) -> CancelResult:
+    """Stop the running turn; never an error."""
+    session = peer.runtime.find(pair_of(params))
+    stopped = await session.cancel(params.turn) if session else None
+    return CancelResult(cancelled=stopped is not None, turn=stopped or None)
+
+
+@handles("session/close")
+async def close(params: CloseParams, peer: Peer) -> CloseResult:
+    """Give back what the session holds."""
+    session = peer.runtime.find(pair_of(params))
+    closed = await session.close() if session else False
+    return CloseResult(closed=closed, released=Released(servers=[], processes=[]))
+
+
+@handles("session/list")
+async def list_sessions(params: ListParams, peer: Peer) -> ListResult:
+    """List one page of the sessions, newest first."""
+    summaries = await peer.runtime.summaries(params.agent)
+    start = _position(params.cursor)
+    page = summaries[start : start + params.limit]
+    return ListResult(
+        sessions=[session_info(summary) for summary in page],
+        next_cursor=_cursor(start + params.limit, len(summaries)),
+    )
+
+
+@handles("session/read")
+async def read(params: ReadParams, peer: Peer) -> ReadResult:
+    """Read one page of a thread, oldest first."""
+    model_view = params.view == "model"
+    messages = await peer.runtime.read(pair_of(params), model_view=model_view)
+    start = _position(params.cursor)
+    page = messages[start : start + params.limit]
+    return ReadResult(
+        messages=[
+            wire_message(message, None if model_view else start + index)
+            for index, message in enumerate(page)
+        ],
+        next_cursor=_cursor(start + params.limit, len(messages)),
+    )
+
+
+def _cursor(next_position: int, length: int) -> str | None:
+    return str(next_position) if next_position < length else None
+
+
+def _position(cursor: str | None) -> int:
+    """Return where a page starts.
+
+    Raises:
+        InvalidParams: this is no cursor that we gave.
+    """
+    if cursor is None:
+        return 0
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 18:
+        raise InvalidParams("cursor is not one that an earlier page gave", path="cursor")
+    return int(cursor)
