@@ -1,0 +1,243 @@
+"""Children and the ladder that ends them; a process is dead when the socket it held says so."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from treadle.process import child as ladder
+from treadle.process.child import Child, ChildEnd
+
+T = TypeVar("T")
+
+# Anything that takes longer than this has failed: the ladder itself takes three seconds at most.
+BOUND_SECONDS = 10.0
+
+# Connects back, so that its death is the end of that connection.
+HELLO = """
+import os, signal, socket, subprocess, sys, time
+line = socket.create_connection(("127.0.0.1", int(os.environ["PORT"])))
+line.sendall(b"%d\\n" % os.getpid())
+"""
+UNTIL_END_OF_INPUT = HELLO + "sys.stdin.read()"
+DEAF_TO_END_OF_INPUT = HELLO + "time.sleep(600)"
+DEAF_TO_TERM = (
+    "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + DEAF_TO_END_OF_INPUT
+)
+
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and sessions")
+
+
+@dataclass
+class Switchboard:
+    """Takes the calls of children; `dead(pid)` returns when that child's line ends."""
+
+    port: int = 0
+    lines: dict[int, asyncio.StreamReader] = field(default_factory=dict)
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        pid = int(await reader.readline())
+        async with self.changed:
+            self.lines[pid] = reader
+            self.changed.notify_all()
+        await reader.read()
+        writer.close()
+
+    async def called(self, count: int) -> set[int]:
+        async with self.changed:
+            await bounded(self.changed.wait_for(lambda: len(self.lines) >= count))
+        return set(self.lines)
+
+    async def dead(self, pid: int) -> None:
+        while not self.lines[pid].at_eof():
+            await bounded(asyncio.sleep(0))
+
+
+async def bounded(awaitable: Awaitable[T]) -> T:
+    async with asyncio.timeout(BOUND_SECONDS):
+        return await awaitable
+
+
+@pytest.fixture
+async def switchboard() -> AsyncIterator[Switchboard]:
+    board = Switchboard()
+    server = await asyncio.start_server(board.take, "127.0.0.1", 0)
+    board.port = server.sockets[0].getsockname()[1]
+    yield board
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For children that are deaf to a rung anyway: the next one comes sooner."""
+    monkeypatch.setattr(ladder, "END_OF_INPUT_SECONDS", 0.1)
+    monkeypatch.setattr(ladder, "TERMINATE_SECONDS", 0.3)
+
+
+async def start(code: str, board: Switchboard) -> Child:
+    env = {"PORT": str(board.port), "SYSTEMROOT": os.environ.get("SYSTEMROOT", "")}
+    return await Child.start([sys.executable, "-I", "-S", "-c", code], env=env)
+
+
+async def test_a_child_that_minds_its_input_ends_with_it(switchboard: Switchboard) -> None:
+    child = await start(UNTIL_END_OF_INPUT, switchboard)
+    await switchboard.called(1)
+
+    assert await bounded(child.stop()) == ChildEnd(child.pid, 0, "end_of_input")
+    await switchboard.dead(child.pid)
+
+
+@pytest.mark.usefixtures("impatient")
+@posix_only
+async def test_a_child_that_ignores_end_of_input_is_terminated(switchboard: Switchboard) -> None:
+    child = await start(DEAF_TO_END_OF_INPUT, switchboard)
+    await switchboard.called(1)
+
+    assert await bounded(child.stop()) == ChildEnd(child.pid, -signal.SIGTERM, "terminate")
+    await switchboard.dead(child.pid)
+
+
+@pytest.mark.usefixtures("impatient")
+@posix_only
+async def test_a_child_that_ignores_term_as_well_is_killed(switchboard: Switchboard) -> None:
+    child = await start(DEAF_TO_TERM, switchboard)
+    await switchboard.called(1)
+
+    assert await bounded(child.stop()) == ChildEnd(child.pid, -signal.SIGKILL, "kill")
+    await switchboard.dead(child.pid)
+
+
+@pytest.mark.usefixtures("impatient")
+@posix_only
+async def test_a_grandchild_that_holds_the_pipes_ends_with_the_child(
+    switchboard: Switchboard,
+) -> None:
+    code = HELLO + f"subprocess.Popen([sys.executable, '-I', '-S', '-c', {DEAF_TO_TERM!r}])\n"
+    child = await start(code + "sys.stdin.read()", switchboard)
+    family = await switchboard.called(2)
+
+    end = await bounded(child.stop())
+
+    assert end == ChildEnd(child.pid, 0, "kill")
+    for pid in family:
+        await switchboard.dead(pid)
+
+
+@posix_only
+async def test_a_grandchild_in_a_session_of_its_own_cannot_hold_up_the_stop(
+    switchboard: Switchboard,
+) -> None:
+    code = HELLO + (
+        f"subprocess.Popen([sys.executable, '-I', '-S', '-c', {DEAF_TO_TERM!r}],"
+        " start_new_session=True)\nsys.stdin.read()"
+    )
+    child = await start(code, switchboard)
+    (runaway,) = await switchboard.called(2) - {child.pid}
+    try:
+        assert await bounded(child.stop()) == ChildEnd(child.pid, 0, "end_of_input")
+        await switchboard.dead(child.pid)
+    finally:
+        os.kill(runaway, signal.SIGKILL)
+    await switchboard.dead(runaway)
+
+
+async def test_a_child_that_ended_by_itself_is_only_reported(switchboard: Switchboard) -> None:
+    child = await start("import sys; sys.exit('no licence for this')", switchboard)
+
+    assert await bounded(child.wait()) == 1
+    assert await bounded(child.stop()) == ChildEnd(child.pid, 1, "exit")
+    assert child.stderr_tail.strip() == "no licence for this"
+
+
+async def test_a_flood_on_standard_error_neither_stops_the_child_nor_fills_memory(
+    switchboard: Switchboard,
+) -> None:
+    code = "import sys; sys.stderr.write('x' * 3_000_000 + 'the end'); print('done')"
+    child = await start(code, switchboard)
+
+    assert (await bounded(child.stdout.readline())).strip() == b"done"
+    await bounded(child.stop())
+    assert len(child.stderr_tail) == ladder.STDERR_TAIL_BYTES
+    assert child.stderr_tail.endswith("the end")
+
+
+@pytest.mark.usefixtures("impatient")
+@posix_only
+async def test_a_caller_cancelled_twice_while_it_stops_a_child_still_leaves_it_dead(
+    switchboard: Switchboard,
+) -> None:
+    child = await start(DEAF_TO_END_OF_INPUT, switchboard)
+    await switchboard.called(1)
+    stopping = asyncio.create_task(child.stop())
+    for _ in range(2):
+        await asyncio.sleep(0)
+        stopping.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await bounded(stopping)
+
+    assert child.exit_code == -signal.SIGTERM
+    await switchboard.dead(child.pid)
+
+
+async def test_stopping_twice_at_once_tells_both_callers_the_same(
+    switchboard: Switchboard,
+) -> None:
+    child = await start(UNTIL_END_OF_INPUT, switchboard)
+    await switchboard.called(1)
+
+    first, second = await bounded(asyncio.gather(child.stop(), child.stop()))
+
+    assert first == second == ChildEnd(child.pid, 0, "end_of_input")
+
+
+async def test_a_caller_cancelled_while_it_starts_a_child_leaves_none(
+    switchboard: Switchboard,
+) -> None:
+    starting = asyncio.create_task(start(UNTIL_END_OF_INPUT, switchboard))
+    await asyncio.sleep(0)
+    starting.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await bounded(starting)
+
+    for pid in switchboard.lines:
+        await switchboard.dead(pid)
+
+
+async def test_a_child_has_the_environment_it_was_given_and_pipes_of_its_own(
+    switchboard: Switchboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    code = "import os; print(os.environ.get('OPENAI_API_KEY'), os.isatty(0)); print(input())"
+    child = await start(code, switchboard)
+
+    child.stdin.write(b"hello\n")
+    assert (await bounded(child.stdout.read())).split() == [b"None", b"False", b"hello"]
+    await bounded(child.stop())
+
+
+@posix_only
+@pytest.mark.usefixtures("impatient")
+async def test_input_that_nobody_reads_does_not_hold_up_the_stop(switchboard: Switchboard) -> None:
+    child = await start(DEAF_TO_END_OF_INPUT, switchboard)
+    await switchboard.called(1)
+    child.stdin.write(b"x" * 1_000_000)
+
+    assert await bounded(child.stop()) == ChildEnd(child.pid, -signal.SIGTERM, "terminate")
+    await switchboard.dead(child.pid)
+
+
+async def test_a_program_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        await Child.start([str(tmp_path / "nothing")], env={})
