@@ -1,0 +1,1 @@
+"""The wire: bytes to frames, frames to messages, and the descriptors and threads under them."""
