@@ -43,7 +43,7 @@ class Answer:
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
-    error: dict[str, Any] | str | None = None  # the body of a status other than 200
+    error: dict[str, Any] | str | None = None  # a body in place of the stream; a str as it is
 
     delay_seconds: float = 0  # before the first byte
     pause_after: int | None = None  # then wait for `go_on`
@@ -58,6 +58,7 @@ class Answer:
     line_end: str = "\n"  # or "\r\n", or "\r"
     byte_by_byte: bool = False
     done: bool = True  # False: no [DONE]
+    hold_done: bool = False  # wait for `go_on` before [DONE]
 
 
 class ModelServer:
@@ -150,7 +151,7 @@ class ModelServer:
     async def _reply(
         self, path: str, headers: dict[str, str], body: bytes, writer: asyncio.StreamWriter
     ) -> None:
-        if path != "/v1/chat/completions":
+        if path.partition("?")[0] != "/v1/chat/completions":
             await _send(writer, 404, {}, _error_body({"message": f"no such path: {path}"}))
             return
         request = json.loads(body)
@@ -164,7 +165,7 @@ class ModelServer:
             self._failures.append(failure)
             answer = Answer(status=500, error=f"the test's answer function raised {failure!r}")
         await asyncio.sleep(answer.delay_seconds)
-        if answer.status != 200:
+        if answer.status != 200 or answer.error is not None:
             await _send(writer, answer.status, answer.headers, _error_body(answer.error))
         else:
             await _stream(writer, answer)
@@ -273,6 +274,8 @@ async def _events(writer: asyncio.StreamWriter, answer: Answer) -> AsyncIterator
         writer.transport.abort()
         raise ConnectionResetError("dropped, as the test asked")
     for data in _tail(answer):
+        if data == "[DONE]" and answer.hold_done:
+            await answer.go_on.wait()
         yield event(data)
 
 

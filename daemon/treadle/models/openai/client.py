@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from treadle.errors import ConfigurationError
 
@@ -112,11 +112,14 @@ def _build(url: str, api_key: str, timeout_seconds: float) -> AsyncOpenAI:
     import httpx2
     from openai import AsyncOpenAI
 
+    parts = urlsplit(url)
+    url = parts._replace(query="", fragment="").geturl()
     timeout = httpx2.Timeout(timeout_seconds, connect=CONNECT_TIMEOUT_SECONDS)
     client = AsyncOpenAI(
         base_url=url,
         api_key=api_key,
         admin_api_key="",  # an empty one keeps OPENAI_ADMIN_KEY out
+        default_query=dict(parse_qsl(parts.query)),  # some endpoints want their version there
         timeout=timeout,
         max_retries=0,  # retries are a layer's, where a person can see them
         http_client=_http_client(url, timeout),

@@ -7,7 +7,7 @@ Refuses to know where chunks come from and who listens.
 from __future__ import annotations
 
 import json
-import secrets
+import os
 from typing import Any
 
 import msgspec
@@ -111,7 +111,7 @@ class _CallDraft:
 
     def finish(self, taken: set[str]) -> ToolCall:
         missing = not self.id or self.id in taken
-        identity = f"call_{secrets.token_hex(12)}" if missing else self.id
+        identity = f"call_{os.urandom(12).hex()}" if missing else self.id
         raw = "".join(self._arguments)
         arguments = _arguments(raw)
         if arguments is None:

@@ -22,7 +22,6 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from treadle.errors import (
@@ -205,6 +204,8 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
+    from email.utils import parsedate_to_datetime
+
     value = headers.get("retry-after")
     seconds = _number(value)
     if seconds is not None or value is None:

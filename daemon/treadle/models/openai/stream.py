@@ -205,6 +205,8 @@ class _Answer:
     async def _next(self) -> bytes:
         """Return the next bytes; none at the end of the body, or when a tail does not come."""
         try:
+            if self._tail_ends is None:  # the way of nearly every piece, so nothing is set up
+                return await anext(self._pieces, b"")
             async with asyncio.timeout_at(self._tail_ends):
                 return await anext(self._pieces, b"")
         except Exception as error:
