@@ -12,7 +12,7 @@
     ├── RequestFailed            -32803, told apart by `reason`
     │   ├── UnknownAgent, InvalidAgent {path}
     │   ├── ThreadLocked {pid}, ThreadUnreadable {path}, StorageDegraded {path}
-    │   ├── Busy, Overloaded, ShuttingDown
+    │   ├── UnknownSession, Busy, Overloaded, ShuttingDown
     │   ├── WouldWiden {field}, OptionsDiffer {field, is, wanted}
     │   ├── NoModel {how}
     │   └── ModelError
@@ -145,6 +145,12 @@ class StorageDegraded(RequestFailed):
 
     def __init__(self, message: str, *, path: str) -> None:
         super().__init__(message, path=path)
+
+
+class UnknownSession(RequestFailed):
+    """No session of this pair is open or stored."""
+
+    reason = "unknown_session"
 
 
 class Busy(RequestFailed):

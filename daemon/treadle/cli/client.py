@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from treadle.folders import Folders
@@ -74,9 +75,13 @@ class Client:
 async def local_client(
     folders: Folders, on_event: OnEvent = lambda method, params: None
 ) -> AsyncIterator[Client]:
-    """Start a daemon in this process and connect to it; it shuts down at the end."""
+    """Start a daemon in this process and connect to it; it shuts down at the end.
+
+    The current folder is the client's workspace, so it is where an agent works that names
+    no folder of its own.
+    """
     client = Client(Runtime(folders), on_event)
-    await client.request("initialize", {"capabilities": {}})
+    await client.request("initialize", {"capabilities": {}, "rootUri": Path.cwd().as_uri()})
     try:
         yield client
     finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -48,9 +47,8 @@ async def _prompt(agent: str, instance: str, text: str, as_json: bool) -> int:
     show = _print_json if as_json else _print_event
     async with local_client(find_folders(), show) as client:
         with _interrupts_cancel(client, address):
-            asking = {**address, "prompt": text, "options": {"cwd": os.getcwd()}}  # noqa: PTH109 - a string for the wire
             try:
-                result = await client.request("session/prompt", asking)
+                result = await client.request("session/prompt", {**address, "prompt": text})
             except RemoteError as error:
                 if as_json:
                     _print_json("error", error.error)

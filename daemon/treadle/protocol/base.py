@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any, dataclass_transform
+
 import msgspec
 
 
-class WireStruct(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True):
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class _WireMeta(msgspec.StructMeta):
+    """Makes `kw_only` inherited, which msgspec does not, so that no struct has to repeat it."""
+
+    def __new__(
+        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any
+    ) -> Any:
+        return super().__new__(mcls, name, bases, namespace, **{"kw_only": True, **config})
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class WireStruct(
+    msgspec.Struct, metaclass=_WireMeta, rename="camel", omit_defaults=True, frozen=True
+):
     """A JSON object on the wire; a member that stands at its default is left out."""
 
 

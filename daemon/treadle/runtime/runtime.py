@@ -73,7 +73,7 @@ class Runtime:
                 thread.updated_at,
                 thread.held_by,
             )
-            for thread in stored.threads
+            for thread in stored
         }
         for pair, session in self._sessions.items():
             if session.thread is not None:

@@ -87,19 +87,22 @@ class Session:
         """The open thread; to be read, never changed."""
         return self._opened.thread if self._opened else None
 
-    async def resume(
-        self, options: SessionOptions, default_cwd: Path | None = None
-    ) -> Thread:
+    async def resume(self, options: SessionOptions, default_cwd: Path | None = None) -> Thread:
         """Open the session, or find it open.
 
         Returns:
-            Its thread, to be read.
+            Its thread, to be read, and whether this call made it.
 
         Raises:
             RequestFailed: it cannot be opened, or is open with other options.
         """
-        job = self._lane.submit(lambda: self._ensure_open(options, default_cwd))
-        return (await job.outcome).thread
+
+        async def open_now() -> tuple[Thread, bool]:
+            was_open = self._opened is not None
+            thread = (await self._ensure_open(options, default_cwd)).thread
+            return thread, thread.created and not was_open
+
+        return await self._lane.submit(open_now).outcome
 
     async def prompt(self, prompt: Prompt) -> Outcome:
         """Run one turn when its time comes, opening the session first if need be.

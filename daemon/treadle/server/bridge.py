@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
@@ -29,7 +30,7 @@ from treadle.protocol.sessions import (
 from treadle.runtime.outbox import Pair, SessionEvent, StateChanged
 from treadle.runtime.runtime import SessionSummary
 from treadle.runtime.session import Outcome
-from treadle.server.wire.envelope import error_data
+from treadle.server.wire.envelope import error_members
 from treadle.thread.message import Message, Usage
 from treadle.thread.paths import validate_name
 from treadle.thread.thread import Thread
@@ -179,7 +180,7 @@ def wire_usage(usage: Usage) -> WireUsage:
 
 def wire_error(error: TreadleError) -> wire.WireError:
     """Show an error beside a result, as a reply would carry it."""
-    return wire.WireError(code=error.code, message=error.message, data=error_data(error) or None)
+    return wire.WireError(**error_members(error))
 
 
 def notification(event: SessionEvent) -> tuple[str, WireStruct]:
@@ -187,12 +188,7 @@ def notification(event: SessionEvent) -> tuple[str, WireStruct]:
     payload = event.payload
     if isinstance(payload, Delta):
         return "session/delta", delta_notification(event, payload.text, joined=1)
-    address = {
-        "agent": event.pair.agent,
-        "instance": event.pair.instance,
-        "seq": event.seq,
-        "turn": event.turn,
-    }
+    address: dict[str, Any] = {**event.pair._asdict(), "seq": event.seq, "turn": event.turn}
     if isinstance(payload, StateChanged):
         return "session/state", wire.StateNotification(
             **address, state=payload.state, queued=payload.queued, storage="ok"
@@ -229,8 +225,7 @@ def delta_notification(event: SessionEvent, text: str, *, joined: int) -> wire.D
     """Return a delta's params; `event` is the last of those that `text` joins."""
     assert isinstance(event.payload, Delta)
     return wire.DeltaNotification(
-        agent=event.pair.agent,
-        instance=event.pair.instance,
+        **event.pair._asdict(),
         seq=event.seq,
         turn=event.turn,
         kind=event.payload.kind,

@@ -37,9 +37,9 @@ from treadle.server.peer import Peer
 async def resume(params: ResumeParams, peer: Peer) -> ResumeResult:
     """Find or create the session and open it."""
     session = peer.session(pair_of(params))
-    thread = await session.resume(options_of(params.options), peer.default_cwd)
+    thread, created = await session.resume(options_of(params.options), peer.default_cwd)
     return ResumeResult(
-        created=thread.created,
+        created=created,
         state=session.state,
         thread=thread_info(thread),
         report=resume_report(thread),
