@@ -6,6 +6,7 @@ Refuses to know where a line is stored or how a provider wants a message.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
@@ -104,15 +105,19 @@ def encode_line(message: Message) -> bytes:
 def decode_line(line: bytes) -> Message:
     """Decode one message line; the exact inverse of `encode_line`.
 
+    Escaped lone surrogates, which other writers produce, become U+FFFD.
+
     Raises:
         msgspec.DecodeError: the line is no JSON.
         msgspec.ValidationError: the line is JSON but no message.
+        RecursionError: it is nested beyond all reason.
     """
     try:
         message = _decoder.decode(line)
-    except msgspec.ValidationError:
-        return from_plain(msgspec.json.decode(line))
-    return message if not message.extra else from_plain(msgspec.json.decode(line))
+    except msgspec.DecodeError:
+        return from_plain(_decode_leniently(line))
+    # A line with the key "" seems known to the decoder, which keeps the unknown keys under it.
+    return from_plain(msgspec.json.decode(line)) if _has_extra(message) else message
 
 
 def from_plain(plain: object) -> Message:
@@ -125,10 +130,23 @@ def from_plain(plain: object) -> Message:
         raise msgspec.ValidationError("a message line is a JSON object")
     fields = dict(plain)
     if isinstance(fields.get("tool_calls"), list):
-        fields["tool_calls"] = [_split(ToolCall, call) for call in fields["tool_calls"]]
-    if isinstance(fields.get("usage"), dict):
-        fields["usage"] = _split(Usage, fields["usage"])
-    return msgspec.convert(_split(Message, fields), Message)
+        fields["tool_calls"] = [split_unknown(ToolCall, call) for call in fields["tool_calls"]]
+    fields["usage"] = split_unknown(Usage, fields.get("usage"))
+    return msgspec.convert(split_unknown(Message, fields), Message)
+
+
+def split_unknown(kind: type[msgspec.Struct], plain: Any) -> Any:
+    """Move the keys that `kind` does not know into the member that keeps them.
+
+    Returns:
+        What can be converted to `kind`; what is no object comes back as it is.
+    """
+    if not isinstance(plain, dict):
+        return plain
+    known = set(kind.__struct_encode_fields__) - {""}
+    unknown = {key: value for key, value in plain.items() if key not in known}
+    fields = {key: value for key, value in plain.items() if key in known}
+    return {**fields, "": unknown} if unknown else fields
 
 
 def clean(value: Any) -> Any:
@@ -140,7 +158,7 @@ def clean(value: Any) -> Any:
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
         return {clean(key): clean(member) for key, member in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [clean(member) for member in value]
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         return str(value)
@@ -154,6 +172,8 @@ def now() -> str:
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Message)
+# An escape that stands alone is no text; half of a pair that is whole matches too.
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def _has_extra(message: Message) -> bool:
@@ -171,11 +191,20 @@ def _flat(message: Message) -> dict[str, Any]:
     return plain
 
 
-def _split(kind: type[msgspec.Struct], plain: Any) -> Any:
-    """Move the keys that `kind` does not know into the member that keeps them."""
-    if not isinstance(plain, dict):
-        return plain
-    known = set(kind.__struct_encode_fields__) - {""}
-    unknown = {key: value for key, value in plain.items() if key not in known}
-    fields = {key: value for key, value in plain.items() if key in known}
-    return {**fields, "": unknown} if unknown else fields
+def _decode_leniently(line: bytes) -> Any:
+    """Decode a line to its plain form, lone surrogates becoming U+FFFD.
+
+    Raises:
+        msgspec.DecodeError: the line is no JSON.
+    """
+    try:
+        return msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        if not _SURROGATE.search(line):
+            raise
+    import json
+
+    try:
+        return clean(json.loads(line))
+    except ValueError as error:
+        raise msgspec.DecodeError(str(error)) from error
