@@ -1,0 +1,178 @@
+"""Files that are private and durable on every system: the differences between systems live here.
+
+Owns modes, flushing and the errors of the file system. Refuses to know what is in a file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from pathlib import Path
+
+from treadle.errors import StorageDegraded, ThreadUnreadable
+
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
+
+# Windows would turn line ends around without it; elsewhere there is no such flag.
+O_BINARY: int = getattr(os, "O_BINARY", 0)
+# Children must not inherit a thread; Windows calls the flag differently.
+O_CLOEXEC: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing, each 0700 and durable.
+
+    Folders that are there already keep their modes.
+
+    Raises:
+        OSError: one of them cannot be made.
+    """
+    # The second test ends the climb where even the root is missing: a drive that is not there.
+    if folder.is_dir() or folder.parent == folder:
+        return
+    make_folder(folder.parent)
+    try:
+        folder.mkdir(FOLDER_MODE)
+    except FileExistsError:
+        return
+    folder.chmod(FOLDER_MODE)
+    sync_folder(folder.parent)
+
+
+def open_private(path: Path, flags: int) -> tuple[int, bool]:
+    """Open a file, making it 0600 when it is missing, whatever the umask.
+
+    Args:
+        path: the file.
+        flags: how to open it, as for `os.open`.
+
+    Returns:
+        The descriptor, and whether the file was made.
+
+    Raises:
+        OSError: it can be neither opened nor made.
+    """
+    flags |= O_CLOEXEC | O_BINARY
+    try:
+        return os.open(path, flags), False
+    except FileNotFoundError:
+        pass
+    try:
+        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    except FileExistsError:
+        # Somebody made it in between, or it is a link to a file that is missing.
+        return os.open(path, flags | os.O_CREAT, FILE_MODE), False
+    if sys.platform != "win32":
+        os.fchmod(descriptor, FILE_MODE)
+    return descriptor, True
+
+
+def is_same_file(descriptor: int, path: Path) -> bool:
+    """Tell whether an open file is still the one at its path."""
+    try:
+        there = path.stat()
+    except OSError:
+        return False
+    # Windows does not let anyone delete or replace a file that we hold open.
+    return sys.platform == "win32" or os.path.samestat(there, os.fstat(descriptor))
+
+
+def sync(descriptor: int) -> None:
+    """Wait until what was written is on the device.
+
+    Raises:
+        OSError: the device failed.
+    """
+    if sys.platform == "darwin":
+        _sync_fully(descriptor)
+    elif hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        os.fsync(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new entry of a folder durable, where folders can be flushed.
+
+    Some file systems refuse to flush a folder; the entry is then as durable as they make it.
+    """
+    if sys.platform == "win32":
+        return
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+def check_regular(path: Path) -> None:
+    """Refuse what cannot be a thread before anything is opened: a pipe would block for ever.
+
+    A file that is missing is fine.
+
+    Raises:
+        ThreadUnreadable: there is a folder, a device or a pipe, or the path leads nowhere.
+    """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise unusable(path, error) from error
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+        raise ThreadUnreadable(
+            f"{path} is {kind}, so it cannot be a thread; move it away", path=str(path)
+        )
+
+
+def unusable(path: Path, error: OSError) -> ThreadUnreadable | StorageDegraded:
+    """Translate why a thread could not be opened; returned, for the caller to raise."""
+    if error.errno in _FULL:
+        return degraded(path, error)
+    return ThreadUnreadable(
+        f"cannot open the thread {path}: {_say(error)}; "
+        "check that this user may read and write it and its folder",
+        path=str(path),
+    )
+
+
+def degraded(path: Path, error: OSError) -> StorageDegraded:
+    """Translate why a thread could not be written; returned, for the caller to raise."""
+    return StorageDegraded(
+        f"cannot write the thread {path}: {_say(error)}; "
+        "nothing said before is lost, free some space or repair the disk and try again",
+        path=str(path),
+    )
+
+
+# What the disk, or this process's share of it, has run out of; all of it may pass.
+_FULL = frozenset(
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EMFILE", "ENFILE", "EROFS")
+    if hasattr(errno, name)
+)
+
+
+if sys.platform == "darwin":
+    import fcntl
+
+    def _sync_fully(descriptor: int) -> None:
+        """Flush on macOS, where plain fsync leaves the data in the drive's own memory."""
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        except OSError:
+            # Network drives and some others do not know it.
+            os.fsync(descriptor)
+
+
+def _say(error: OSError) -> str:
+    return error.strerror or str(error) or "the device does not answer"

@@ -1,0 +1,191 @@
+"""One writer per thread, across processes: a lock that the kernel drops with the process.
+
+Owns the `.lock` file beside a thread. Refuses to know what is in the thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+from treadle.errors import ThreadLocked
+from treadle.thread.files import (
+    O_BINARY,
+    O_CLOEXEC,
+    is_same_file,
+    make_folder,
+    open_private,
+    unusable,
+)
+from treadle.thread.paths import LOCK_SUFFIX, beside
+
+# A listing holds the lock for an instant to see whether it is free, and a holder that just let
+# go may have unlinked the file we locked: both pass at once, a real holder does not.
+ATTEMPTS = 8
+ATTEMPT_PAUSE_SECONDS = 0.002
+
+
+class ThreadLock:
+    """The right to write one thread, until `release` or the end of the process."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
+        self._descriptor: int | None = descriptor
+
+    @classmethod
+    def acquire(cls, path: Path) -> Self:
+        """Lock a thread without waiting for its holder; blocks for milliseconds at most.
+
+        Args:
+            path: the thread's file, which need not exist; missing folders are made.
+
+        Raises:
+            ThreadLocked: somebody holds it, this process included; `pid` says who.
+            ThreadUnreadable: the lock file cannot be made or locked there.
+            StorageDegraded: there is no room for it.
+        """
+        lock_path = _lock_path(path)
+        try:
+            make_folder(lock_path.parent)
+            descriptor = _lock_patiently(lock_path)
+        except OSError as error:
+            raise unusable(path, error) from error
+        if descriptor is None:
+            raise _locked(path, _read_pid(lock_path))
+        return cls(lock_path, descriptor)
+
+    def release(self) -> None:
+        """Let the thread go; a second call does nothing."""
+        if self._descriptor is None:
+            return
+        descriptor, self._descriptor = self._descriptor, None
+        # The file goes while the lock is held, so that nobody locks a file that then vanishes;
+        # whoever opened it before sees that it is no longer the one at the path.
+        if sys.platform != "win32" and is_same_file(descriptor, self._path):
+            _unlink(self._path)
+        # Unlocking first lets go even where a child between fork and exec shares the descriptor.
+        with contextlib.suppress(OSError):
+            _unlock(descriptor)
+        os.close(descriptor)
+        # Windows unlinks only what nobody holds open; it refuses where somebody was quicker.
+        if sys.platform == "win32":
+            _unlink(self._path)
+
+
+def holder(path: Path) -> int | None:
+    """Tell who holds a thread for writing now, without taking it.
+
+    Returns:
+        The holder's pid, 0 when somebody holds it whose pid cannot be read, None when it is free.
+    """
+    lock_path = _lock_path(path)
+    try:
+        descriptor = os.open(lock_path, os.O_RDWR | O_CLOEXEC | O_BINARY)
+    except OSError:
+        return None
+    try:
+        if _try_lock(descriptor, shared=True):
+            _unlock(descriptor)
+            return None
+        return _read_pid(lock_path) or 0
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+# Far behind the pid: Windows lets nobody read a byte that is locked.
+_LOCKED_BYTE = 1 << 30
+# What the kernel says when somebody else holds the lock.
+_HELD = frozenset({errno.EACCES, errno.EAGAIN, errno.EDEADLK})
+
+
+def _lock_path(path: Path) -> Path:
+    # Two names of one file, through a link, are one thread.
+    return beside(Path(os.path.realpath(path)), LOCK_SUFFIX)
+
+
+def _lock_patiently(lock_path: Path) -> int | None:
+    """Return a locked descriptor with our pid in the file, or None when somebody holds it."""
+    for _ in range(ATTEMPTS):
+        descriptor, _made = open_private(lock_path, os.O_RDWR)
+        try:
+            locked = _try_lock(descriptor) and is_same_file(descriptor, lock_path)
+            if locked:
+                _write_pid(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if locked:
+            return descriptor
+        os.close(descriptor)
+        time.sleep(ATTEMPT_PAUSE_SECONDS)
+    return None
+
+
+def _locked(path: Path, pid: int | None) -> ThreadLocked:
+    if pid == os.getpid():
+        message = f"this process ({pid}) already has the thread {path} open; close it there first"
+    else:
+        who = f"process {pid}" if pid else "another process"
+        message = f"{who} is writing the thread {path}; close it there, or stop that process"
+    return ThreadLocked(message, pid=pid)
+
+
+def _write_pid(descriptor: int) -> None:
+    os.ftruncate(descriptor, 0)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.write(descriptor, f"{os.getpid()}\n".encode())
+
+
+def _read_pid(lock_path: Path) -> int | None:
+    try:
+        with lock_path.open("rb") as file:
+            # A pid has at most ten digits; whatever else may be in there is not ours.
+            return int(file.read(16))
+    except (OSError, ValueError):
+        return None
+
+
+def _unlink(lock_path: Path) -> None:
+    with contextlib.suppress(OSError):
+        lock_path.unlink()
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(descriptor: int, *, shared: bool = False) -> bool:
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            if error.errno in _HELD:
+                return False
+            raise
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int, *, shared: bool = False) -> bool:
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in _HELD:
+                return False
+            raise
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -1,0 +1,160 @@
+"""One writer per thread, across processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from treadle.errors import ThreadLocked
+from treadle.thread.lock import ThreadLock, holder
+
+# Takes a lock for each path it is told, says how that went, and lets go at the next line.
+RIVAL = """
+import sys
+from pathlib import Path
+from treadle.errors import ThreadLocked
+from treadle.thread.lock import ThreadLock
+
+print("ready", flush=True)
+for line in sys.stdin:
+    lock = None
+    try:
+        lock = ThreadLock.acquire(Path(line.rstrip()))
+        print("won", flush=True)
+    except ThreadLocked as error:
+        print(error.data.get("pid"), flush=True)
+    sys.stdin.readline()
+    if lock:
+        lock.release()
+    print("done", flush=True)
+"""
+
+
+class Rival:
+    """A process that locks what it is told to."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", RIVAL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self.hears() == "ready"
+
+    def tell(self, line: object) -> None:
+        _pipe(self.process.stdin).write(f"{line}\n")
+        _pipe(self.process.stdin).flush()
+
+    def hears(self) -> str:
+        return _pipe(self.process.stdout).readline().rstrip()
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=10)
+
+
+@pytest.fixture
+def rivals() -> Iterator[tuple[Rival, Rival]]:
+    pair = (Rival(), Rival())
+    yield pair
+    for rival in pair:
+        rival.stop()
+
+
+def test_of_two_processes_that_race_exactly_one_wins_each_time(
+    rivals: tuple[Rival, Rival], tmp_path: Path
+) -> None:
+    for number in range(50):
+        # Every other round, the file that the round before fought over.
+        path = tmp_path / f"{number // 2}.jsonl"
+        for rival in rivals:
+            rival.tell(path)
+        outcomes = [rival.hears() for rival in rivals]
+        winner = outcomes.index("won")
+
+        assert outcomes[1 - winner] == str(rivals[winner].process.pid)
+        assert holder(path) == rivals[winner].process.pid
+        for rival in rivals:
+            rival.tell("let go")
+            assert rival.hears() == "done"
+    assert list(tmp_path.glob("*.lock")) == []
+
+
+def test_a_second_opener_is_told_who_holds_the_thread_and_what_to_do(
+    rivals: tuple[Rival, Rival], tmp_path: Path
+) -> None:
+    rival, path = rivals[0], tmp_path / "a.jsonl"
+    rival.tell(path)
+    assert rival.hears() == "won"
+
+    with pytest.raises(ThreadLocked) as caught:
+        ThreadLock.acquire(path)
+
+    assert caught.value.data == {"pid": rival.process.pid}
+    assert str(rival.process.pid) in caught.value.message
+    assert "stop that process" in caught.value.message
+
+
+def test_a_process_that_was_killed_holds_nothing(
+    rivals: tuple[Rival, Rival], tmp_path: Path
+) -> None:
+    rival, path = rivals[0], tmp_path / "a.jsonl"
+    rival.tell(path)
+    assert rival.hears() == "won"
+    rival.stop()
+
+    assert (tmp_path / "a.lock").read_text() == f"{rival.process.pid}\n"
+    assert holder(path) is None
+    ThreadLock.acquire(path).release()
+
+
+def test_the_same_process_cannot_open_a_thread_twice(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    (tmp_path / "link.jsonl").symlink_to(path)
+    lock = ThreadLock.acquire(path)
+
+    for name in ("a.jsonl", "link.jsonl"):
+        with pytest.raises(ThreadLocked, match="this process") as caught:
+            ThreadLock.acquire(tmp_path / name)
+        assert caught.value.data == {"pid": os.getpid()}
+        assert holder(tmp_path / name) == os.getpid()
+
+    lock.release()
+    lock.release()
+    assert holder(path) is None
+    assert not (tmp_path / "a.lock").exists()
+
+
+def test_a_lock_file_that_vanishes_while_it_is_being_locked_is_not_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from treadle.thread import lock as module
+
+    path, real, tries = tmp_path / "a.jsonl", module._try_lock, []
+
+    def unlinked_meanwhile(descriptor: int, *, shared: bool = False) -> bool:
+        tries.append(descriptor)
+        if len(tries) == 1:
+            (tmp_path / "a.lock").unlink()
+        return real(descriptor, shared=shared)
+
+    monkeypatch.setattr(module, "_try_lock", unlinked_meanwhile)
+    lock = ThreadLock.acquire(path)
+
+    assert len(tries) == 2
+    assert (tmp_path / "a.lock").read_text() == f"{os.getpid()}\n"
+    lock.release()
+
+
+def test_asking_who_holds_a_thread_makes_nothing(tmp_path: Path) -> None:
+    assert holder(tmp_path / "no" / "a.jsonl") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def _pipe(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None
+    return stream
