@@ -1,0 +1,150 @@
+"""Every stored thread, found without reading more of it than a list shows.
+
+Owns what a list needs. Takes no lock and decodes no messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from treadle.errors import ThreadUnreadable
+from treadle.thread.files import check_regular
+from treadle.thread.lock import holder
+from treadle.thread.paths import (
+    LOCK_SUFFIX,
+    THREAD_SUFFIX,
+    THREADS_FOLDER,
+    beside,
+    decode_name,
+    thread_path,
+)
+from treadle.thread.records import decode_record
+
+# Counted piece by piece, so that a list never holds a whole thread in memory.
+CHUNK_BYTES = 1 << 20
+# A first line is a few hundred bytes; one that is longer is no header.
+HEADER_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class StoredThread:
+    """A thread on disk.
+
+    Args:
+        agent: the pair's agent.
+        instance: the pair's instance.
+        path: its file.
+        messages: how many message lines it has, those that cannot be read included.
+        updated_at: when it was last written, RFC 3339 in UTC.
+        updated_ns: the same in nanoseconds, to sort by.
+        held_by: the pid that writes it now, 0 where that cannot be told, or None.
+    """
+
+    agent: str
+    instance: str
+    path: Path
+    messages: int
+    updated_at: str
+    updated_ns: int
+    held_by: int | None = None
+
+
+def list_threads(data: Path, problems: list[tuple[Path, str]] | None = None) -> list[StoredThread]:
+    """Find every stored thread, newest first; it blocks.
+
+    Args:
+        data: the data folder; it need not exist.
+        problems: gets what had to be left out, each with what is wrong with it.
+    """
+    found: list[StoredThread] = []
+    for path in _files(data / THREADS_FOLDER, [] if problems is None else problems):
+        try:
+            found.append(_look_at(data, path))
+        except FileNotFoundError:
+            # It was deleted while we looked.
+            continue
+        except (OSError, ThreadUnreadable, _NotOursError) as error:
+            if problems is not None:
+                problems.append((path, str(error)))
+    return sorted(found, key=lambda one: (-one.updated_ns, one.agent, one.instance))
+
+
+# How every message line of ours begins; behind a line end it stands in no text.
+_MESSAGE_START = b'{"role"'
+
+
+class _NotOursError(Exception):
+    """A file whose pair nobody can tell."""
+
+
+def _files(threads: Path, problems: list[tuple[Path, str]]) -> Iterator[Path]:
+    for folder in _entries(threads, problems):
+        if folder.is_dir():
+            for path in _entries(folder, problems):
+                if path.suffix == THREAD_SUFFIX:
+                    yield path
+
+
+def _entries(folder: Path, problems: list[tuple[Path, str]]) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        problems.append((folder, error.strerror or str(error)))
+        return []
+
+
+def _look_at(data: Path, path: Path) -> StoredThread:
+    check_regular(path)
+    agent, instance = _pair(data, path)
+    status = path.stat()
+    # Most threads are held by nobody; this tells so cheaper than looking for the holder.
+    may_be_held = beside(path, LOCK_SUFFIX).exists()
+    return StoredThread(
+        agent=agent,
+        instance=instance,
+        path=path,
+        messages=_count_messages(path),
+        updated_at=_rfc3339(status.st_mtime),
+        updated_ns=status.st_mtime_ns,
+        held_by=holder(path) if may_be_held else None,
+    )
+
+
+def _pair(data: Path, path: Path) -> tuple[str, str]:
+    """Tell whose thread a file is: by its names, or by its first line where they are hashed."""
+    agent, instance = decode_name(path.parent.name), decode_name(path.stem)
+    if agent is not None and instance is not None:
+        return agent, instance
+    with path.open("rb") as file:
+        line = file.readline(HEADER_BYTES)
+    try:
+        header = decode_record(line).thread
+    except (msgspec.MsgspecError, RecursionError):
+        header = None
+    if header is None or thread_path(data, header.agent, header.instance) != path:
+        raise _NotOursError("neither its name nor its first line says whose thread this is")
+    return header.agent, header.instance
+
+
+def _count_messages(path: Path) -> int:
+    """Count lines that begin like a message, across the borders of chunks."""
+    sought = b"\n" + _MESSAGE_START
+    count, rest = 0, b"\n"
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            piece = rest + chunk
+            count += piece.count(sought)
+            rest = piece[-(len(sought) - 1) :]
+    return count
+
+
+def _rfc3339(seconds: float) -> str:
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
