@@ -23,6 +23,7 @@ from treadle.errors import (
     ModelRefusedRequest,
     ModelStreamBroken,
     ModelUnreachable,
+    StorageDegraded,
     TreadleError,
 )
 from treadle.models.openai import OpenAICompletion, stream
@@ -203,6 +204,18 @@ async def test_a_broken_answer_without_text_leaves_no_message() -> None:
         with pytest.raises(ModelStreamBroken) as raised:
             await peer.ask()
     assert (raised.value.data, peer.said) == ({"partial": ""}, [])
+
+
+async def test_a_disk_that_fails_does_not_hide_why_the_answer_broke() -> None:
+    class FullDisk:
+        async def append(self, message: Message) -> Message:
+            raise StorageDegraded("the disk is full", path="thread.jsonl")
+
+    async with model_peer(Answer("One", finish_reason=None)) as peer:
+        peer.agent.on("model_call", lambda env, _: setattr(env, "thread", FullDisk()))
+        with pytest.raises(ModelStreamBroken) as raised:
+            await peer.ask()
+    assert (raised.value.data, peer.said) == ({"partial": "One"}, [])
 
 
 @pytest.mark.parametrize(

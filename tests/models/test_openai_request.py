@@ -129,7 +129,7 @@ def test_only_what_is_new_is_encoded_and_what_is_gone_is_forgotten() -> None:
 def test_events_are_the_same_however_their_bytes_are_cut() -> None:
     stream = (
         b": hello\r\nevent: x\r\ndata: one\r\n\r\n"
-        b"data:two\ndata: three\n\n\n\n"
+        b"data:two\r\ndata: three\r\n\r\n\n\n"
         b"id: 7\rdata: four\r\rretry: 3\n\n"
         b"data\n\ndata:\n\ndata: last"
     )

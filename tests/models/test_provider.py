@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from support.model_server import ModelServer, memory
 from treadle.errors import InvalidAgent
 from treadle.models.provider import Models
-from treadle.models.spec import ModelSpec
+from treadle.models.spec import EMBEDDED, ModelSpec
 from treadle.turn.agent import Agent
 
 
@@ -59,3 +61,30 @@ async def test_a_script_is_read_at_the_first_call_and_each_session_has_its_own_p
 
 def test_a_key_is_not_shown_where_a_spec_is_printed() -> None:
     assert "secret" not in repr(ModelSpec("endpoint", "m", None, "secret"))
+
+
+async def test_the_embedded_model_is_made_once_and_stopped_with_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[Path, list[str]]] = []
+
+    class EmbeddedModel:
+        def __init__(self, cache: Path) -> None:
+            made.append((cache, []))
+
+        def completion(self) -> str:
+            made[-1][1].append("completion")
+            return "completion"
+
+        async def close(self) -> None:
+            made[-1][1].append("close")
+
+    home = ModuleType("treadle.models.embedded.model")
+    home.EmbeddedModel = EmbeddedModel  # type: ignore[attr-defined] # a stand-in for the module
+    monkeypatch.setitem(sys.modules, home.__name__, home)
+
+    models = Models(tmp_path)
+    assert [models.completion(EMBEDDED), models.completion(EMBEDDED)] == ["completion"] * 2
+    await models.close()
+    await models.close()
+    assert made == [(tmp_path, ["completion", "completion", "close"])]
