@@ -109,9 +109,12 @@ def shown_url(url: str) -> str:
 
 def _build(url: str, api_key: str, timeout_seconds: float) -> AsyncOpenAI:
     """Import the library and build the client; 400 ms the first time, so not on the loop."""
+    import anyio
     import httpx2
     from openai import AsyncOpenAI
 
+    # The transport's backend is imported by its first use: better here than in the first turn.
+    anyio.run(anyio.sleep, 0)
     parts = urlsplit(url)
     url = parts._replace(query="", fragment="").geturl()
     timeout = httpx2.Timeout(timeout_seconds, connect=CONNECT_TIMEOUT_SECONDS)
