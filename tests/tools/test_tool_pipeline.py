@@ -7,7 +7,7 @@ import logging
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 
@@ -17,6 +17,8 @@ from treadle.thread.message import ToolCall
 from treadle.tools.limits import RESULT_LIMIT_BYTES
 from treadle.tools.pipeline import ToolOutcome, run_call
 from treadle.tools.tool import Tool, ToolContext, ToolError, tool
+
+deterministic = settings(derandomize=True, database=None, deadline=None)
 
 CONTEXT = ToolContext(sandbox=VirtualSandbox())
 
@@ -166,6 +168,7 @@ async def test_a_cancel_of_the_caller_reaches_the_tool_and_goes_through() -> Non
     assert stopped.is_set()
 
 
+@deterministic
 @given(st.text(min_size=0, max_size=20), st.integers(0, 6000))
 def test_a_result_is_bounded_in_bytes_and_stays_valid_text(piece: str, times: int) -> None:
     async def handle(arguments: object, context: ToolContext) -> str:

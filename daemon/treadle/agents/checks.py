@@ -1,0 +1,154 @@
+"""What one value of a person's file may be: checks that agent files and config.toml share.
+
+Each takes a value as YAML or TOML gave it and returns it as we keep it.
+Contract: raises ValueError whose text ends the sentence `<key> …` and says what is expected;
+a value that may be a secret written in the wrong place is not repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from treadle.thread.message import clean
+from treadle.tools.nearest import did_you_mean
+
+Check: TypeAlias = Callable[[Any], Any]
+
+# Beyond this a number of model calls or turns is a slip of the finger, and no bound any more.
+MAX_COUNT = 10_000
+# A day: longer than any wait for a model or an idle session that a person would plan for.
+MAX_SECONDS = 86_400.0
+# More than this is beyond the window of any model and no file of a person's: some other file.
+FILE_LIMIT_BYTES = 256 * 1024
+# What is repeated of a wrong value: enough to recognise it.
+_SHOWN_CHARACTERS = 60
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def text(value: Any) -> str:
+    """Take any text that is Unicode; an escape such as `\\ud800` can make other."""
+    if not isinstance(value, str):
+        raise ValueError(f"must be text, not {shown(value)}; put it in quotes")
+    if clean(value) != value:
+        raise ValueError("must not hold half of a surrogate pair")
+    return value
+
+
+def line(value: Any) -> str:
+    """Take text that stands on one line and says something."""
+    said = text(value).strip()
+    if not said or not said.isprintable():
+        raise ValueError(f"must be text on one line, not {shown(value)}")
+    return said
+
+
+def url(value: Any) -> str:
+    """Take the address of an endpoint, without a password in it."""
+    from urllib.parse import urlsplit
+
+    said = text(value).strip()
+    if "@" in said:
+        raise ValueError("must hold no user name or password; name a variable in api_key_env")
+    try:
+        parts = urlsplit(line(said))
+        right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        right = False
+    if not right:
+        raise ValueError(f"must be an http:// or https:// address, not {shown(value)}")
+    return said
+
+
+def variable(value: Any) -> str:
+    """Take the name of an environment variable; anything else may be a key, so it is not shown."""
+    if not isinstance(value, str) or not _VARIABLE.fullmatch(value):
+        raise ValueError(
+            "must be the name of an environment variable (letters, digits and _), "
+            "never the key itself"
+        )
+    return value
+
+
+def folder(value: Any) -> Path:
+    """Take an absolute path or one below the home folder (`~`)."""
+    try:
+        path = Path(line(value)).expanduser()
+    except RuntimeError:
+        raise ValueError(f"names a home folder that nobody has: {shown(value)}") from None
+    if not path.is_absolute():
+        raise ValueError(f"must be an absolute path or begin with ~/, not {shown(value)}")
+    return path
+
+
+def count(value: Any) -> int:
+    """Take a whole number from 1 on."""
+    if type(value) is not int or not 1 <= value <= MAX_COUNT:
+        raise ValueError(f"must be a whole number from 1 to {MAX_COUNT}, not {shown(value)}")
+    return value
+
+
+def seconds(value: Any) -> float:
+    """Take a positive number of seconds."""
+    if type(value) not in (int, float) or not 0 < value <= MAX_SECONDS:
+        raise ValueError(
+            f"must be a number of seconds, above 0 and up to {MAX_SECONDS:.0f}, not {shown(value)}"
+        )
+    return float(value)
+
+
+def choice(*choices: str) -> Check:
+    """Make a check that takes one of a few words."""
+
+    def check(value: Any) -> str:
+        if value not in choices:
+            guess = did_you_mean(value, choices) if isinstance(value, str) else ""
+            raise ValueError(f"must be one of {', '.join(choices)}, not {shown(value)}.{guess}")
+        return str(value)
+
+    return check
+
+
+def names(known: Iterable[str]) -> Check:
+    """Make a check that takes a list of distinct names out of the known ones."""
+    all_known = tuple(known)
+
+    def check(value: Any) -> tuple[str, ...]:
+        if not isinstance(value, list):
+            raise ValueError(f"must be a list such as [{all_known[0]}], not {shown(value)}")
+        for number, name in enumerate(value):
+            if name not in all_known:
+                guess = did_you_mean(str(name), all_known)
+                raise ValueError(
+                    f"names {shown(name)}, which is not there.{guess} "
+                    f"There are: {', '.join(all_known)}"
+                )
+            if name in value[:number]:
+                raise ValueError(f"names {name} twice")
+        return tuple(value)
+
+    return check
+
+
+def unknown_key(key: str, known: Iterable[str], later: Iterable[str] = ()) -> str:
+    """Say what is wrong with a key that this version does not take."""
+    if key in later:
+        return f"{key} is not supported by this version of Treadle, so it has no effect; remove it"
+    known = tuple(known)
+    there_are = f"The keys are: {', '.join(known)}"
+    return f"there is no key {shown(key)}.{did_you_mean(key, known)} {there_are}"
+
+
+def shown(value: Any) -> str:
+    """Return a wrong value as it is repeated to the person, on one line and not long."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict | list):
+        return "a list" if isinstance(value, list) else "a table"
+    said = repr(value) if isinstance(value, str) else str(value)
+    return said if len(said) <= _SHOWN_CHARACTERS else said[:_SHOWN_CHARACTERS] + "…"

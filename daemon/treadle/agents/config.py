@@ -1,0 +1,128 @@
+"""The person's `config.toml`: what it may say and what is meant where it says nothing.
+
+A table that belongs to a capability still to come does not break the file, for it is one file
+for everything and every agent needs it; it is a notice instead, so that nobody believes it works.
+A table or key that no version knows is a slip, and an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from treadle.agents import checks
+from treadle.errors import InvalidAgent
+from treadle.models.spec import DEFAULT_TIMEOUT_SECONDS
+
+Durability: TypeAlias = Literal["file", "memory"]
+
+CONFIG_NAME = "config.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """The model of every agent that names none of its own."""
+
+    model: str | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """How sessions are kept.
+
+    Args:
+        idle_seconds: an open session that did nothing for so long is dropped from memory.
+        turns_in_flight: turns that run at once; more would make providers slow everyone down.
+        durability: whether threads are files or live only as long as the daemon.
+    """
+
+    idle_seconds: float = 1800.0
+    turns_in_flight: int = 8
+    durability: Durability = "file"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The whole file; `notices` are what it says in vain."""
+
+    models: ModelSettings = field(default_factory=ModelSettings)
+    sessions: SessionSettings = field(default_factory=SessionSettings)
+    notices: tuple[str, ...] = ()
+
+
+_TABLES: dict[str, dict[str, checks.Check]] = {
+    "models": {
+        "model": checks.line,
+        "base_url": checks.url,
+        "api_key_env": checks.variable,
+        "timeout_seconds": checks.seconds,
+    },
+    "sessions": {
+        "idle_seconds": checks.seconds,
+        "turns_in_flight": checks.count,
+        "durability": checks.choice("file", "memory"),
+    },
+}
+
+_LATER = ("daemon", "retention", "secrets", "mcp_servers")
+
+
+def parse_config(path: Path, data: bytes) -> Config:
+    """Read `config.toml`.
+
+    Args:
+        path: where it lies, for errors.
+        data: what it holds.
+
+    Raises:
+        InvalidAgent: no agent can be run by it; the message names the key and what is valid.
+    """
+    import tomllib
+
+    try:
+        if len(data) > checks.FILE_LIMIT_BYTES:
+            raise ValueError(f"it is larger than {checks.FILE_LIMIT_BYTES // 1024} KiB")
+        return _config(tomllib.loads(data.decode("utf-8-sig")))
+    except UnicodeDecodeError as error:
+        problem: object = "it is not UTF-8; save it as UTF-8"
+        cause: Exception = error
+    except (ValueError, RecursionError) as error:
+        problem = cause = error
+    raise InvalidAgent(f"{path.name}: {problem}", path=str(path)) from cause
+
+
+def _config(tables: dict[str, Any]) -> Config:
+    """Check every table.
+
+    Raises:
+        ValueError: one cannot be as it stands.
+    """
+    for name in tables:
+        if name not in _TABLES and name not in _LATER:
+            raise ValueError(checks.unknown_key(name, _TABLES))
+    return Config(
+        ModelSettings(**_checked(tables, "models")),
+        SessionSettings(**_checked(tables, "sessions")),
+        tuple(
+            checks.unknown_key(f"[{name}]", (), [f"[{name}]"]) for name in tables if name in _LATER
+        ),
+    )
+
+
+def _checked(tables: dict[str, Any], name: str) -> dict[str, Any]:
+    table = tables.get(name, {})
+    if not isinstance(table, dict):
+        raise ValueError(f"{name} must be a table, a line [{name}] with its keys below")
+    known = _TABLES[name]
+    for key, value in table.items():
+        if key not in known:
+            raise ValueError(f"[{name}] {checks.unknown_key(key, known)}")
+        try:
+            table[key] = known[key](value)
+        except ValueError as error:
+            raise ValueError(f"[{name}] {key} {error}") from error
+    return table

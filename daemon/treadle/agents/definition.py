@@ -1,0 +1,50 @@
+"""What an agent is, once its file has been read.
+
+Owns the fields and their defaults; refuses to know where they were written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from treadle.permissions.modes import PermissionMode
+
+SandboxKind: TypeAlias = Literal["virtual", "local"]
+
+# The source of an agent that has no file.
+BUILT_IN = "built-in"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDefinition:
+    """An agent; the defaults are what a file without front matter means.
+
+    Args:
+        name: the name of its file, without `.md`.
+        description: what it is for, told to people.
+        instructions: the system prompt.
+        model: its own model's name; None where configuration decides.
+        base_url: its own endpoint.
+        api_key_env: the environment variable that holds the key.
+        permissions: what it may do.
+        sandbox: where its tools act.
+        cwd: the folder of a local sandbox, absolute; None where the session decides.
+        tools: the names of its tools; None for all that its permissions can ever allow.
+        max_turns: how many model calls one prompt may make.
+        source: its file's path, or `built-in`.
+    """
+
+    name: str
+    description: str = ""
+    instructions: str = ""
+    model: str | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    permissions: PermissionMode = "read_only"
+    sandbox: SandboxKind = "virtual"
+    cwd: Path | None = None
+    tools: tuple[str, ...] | None = None
+    max_turns: int | None = None
+    source: str = BUILT_IN

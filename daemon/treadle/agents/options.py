@@ -1,0 +1,163 @@
+"""A session's options: they narrow what an agent has and never widen it.
+
+Naming another model is no widening as long as it is asked for at the agent's own endpoint, with
+the agent's own key: authority is what a session may do and whom it may tell. An agent whose file
+says `model: embedded`, or a script, tells nobody, so a model elsewhere would widen that.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from treadle.agents.definition import AgentDefinition
+from treadle.agents.model_choice import is_local
+from treadle.errors import InvalidParams, WouldWiden
+from treadle.permissions.modes import MODES, PermissionMode, is_stricter_or_equal, may_ever
+from treadle.sandbox.paths import is_within, real_path
+from treadle.tools.builtin import BUILTIN
+from treadle.tools.nearest import did_you_mean
+from treadle.tools.tool import Tool
+
+# What a session or a prompt may ask for where the agent sets no bound of its own.
+MOST_TURNS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """What a client asks for; None where it says nothing."""
+
+    cwd: Path | None = None
+    model: str | None = None
+    tools: tuple[str, ...] | None = None
+    permissions: PermissionMode | None = None
+    max_turns: int | None = None
+
+    def difference(self, opened: SessionOptions) -> tuple[str, Any, Any] | None:
+        """Compare what is asked for now with what a session was opened with.
+
+        Returns:
+            The wire's name of the first option that is given and differs, what it is and what
+            is wanted, as JSON has them; None where nothing given differs.
+        """
+        for name, wanted in self._plain().items():
+            is_ = opened._plain()[name]
+            if wanted is not None and wanted != is_:
+                return _WIRE_NAMES.get(name, name), is_, wanted
+        return None
+
+    def _plain(self) -> dict[str, Any]:
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain["cwd"] = None if self.cwd is None else str(self.cwd)
+        plain["tools"] = None if self.tools is None else sorted(set(self.tools))
+        return plain
+
+
+_WIRE_NAMES = {"max_turns": "maxTurns"}
+
+
+def narrow(definition: AgentDefinition, options: SessionOptions) -> AgentDefinition:
+    """Return the agent as a session with these options has it; blocks on the disk for a moment.
+
+    Raises:
+        WouldWiden: an option asks for more than the agent has; `field` names it.
+        InvalidParams: an option names a folder, a tool or a mode that is not there.
+    """
+    return replace(
+        definition,
+        cwd=_cwd(definition, options.cwd),
+        model=_model(definition, options.model),
+        tools=_tools(definition, options.tools),
+        permissions=_permissions(definition, options.permissions),
+        max_turns=_max_turns(definition, options.max_turns),
+    )
+
+
+def advertised_tools(definition: AgentDefinition) -> tuple[Tool, ...]:
+    """Return the tools a model is told of: the agent's, as far as its mode can ever allow them.
+
+    The order is the built-ins' own, so that it is the same at every turn.
+    """
+    return tuple(
+        tool
+        for name, tool in BUILTIN.items()
+        if (definition.tools is None or name in definition.tools)
+        and may_ever(definition.permissions, tool.capability)
+    )
+
+
+def _cwd(definition: AgentDefinition, wanted: Path | None) -> Path | None:
+    if wanted is None:
+        return definition.cwd
+    real = real_path(str(wanted)) if wanted.is_absolute() else None
+    if real is None:
+        raise InvalidParams(
+            f"cwd must be an absolute path, not {str(wanted)!r}", path="options.cwd"
+        )
+    if definition.cwd and not is_within(real, Path(os.path.realpath(definition.cwd))):
+        raise WouldWiden(
+            f"cwd must be the agent's own folder {definition.cwd} or lie below it", field="cwd"
+        )
+    if not real.is_dir():
+        raise InvalidParams(f"cwd {str(wanted)!r} is not an existing folder", path="options.cwd")
+    return real
+
+
+def _model(definition: AgentDefinition, wanted: str | None) -> str | None:
+    if wanted is None:
+        return definition.model
+    if not wanted.strip() or not wanted.isprintable():
+        raise InvalidParams("model must be a model's name", path="options.model")
+    if definition.model and is_local(definition.model) and not is_local(wanted):
+        raise WouldWiden(
+            f"the agent's model is {definition.model}, which sends nothing anywhere; "
+            f"{wanted} would",
+            field="model",
+        )
+    return wanted.strip()
+
+
+def _tools(definition: AgentDefinition, wanted: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if wanted is None:
+        return definition.tools
+    own = tuple(BUILTIN) if definition.tools is None else definition.tools
+    for name in wanted:
+        if name not in BUILTIN:
+            guess = did_you_mean(name, BUILTIN)
+            raise InvalidParams(
+                f"there is no tool {name!r}.{guess} There are: {', '.join(BUILTIN)}",
+                path="options.tools",
+            )
+        if name not in own:
+            raise WouldWiden(
+                f"the agent has no tool {name}; it has: {', '.join(own) or 'none'}", field="tools"
+            )
+    return tuple(name for name in own if name in wanted)
+
+
+def _permissions(definition: AgentDefinition, wanted: PermissionMode | None) -> PermissionMode:
+    if wanted is None:
+        return definition.permissions
+    if wanted not in MODES:
+        raise InvalidParams(
+            f"permissions must be one of {', '.join(MODES)}", path="options.permissions"
+        )
+    if not is_stricter_or_equal(wanted, than=definition.permissions):
+        raise WouldWiden(
+            f"the agent's permissions are {definition.permissions}; {wanted} would allow more",
+            field="permissions",
+        )
+    return wanted
+
+
+def _max_turns(definition: AgentDefinition, wanted: int | None) -> int | None:
+    if wanted is None:
+        return definition.max_turns
+    if wanted < 1:
+        raise InvalidParams("maxTurns must be at least 1", path="options.maxTurns")
+    most = definition.max_turns or MOST_TURNS
+    if wanted > most:
+        raise WouldWiden(f"maxTurns may be at most {most} here, not {wanted}", field="maxTurns")
+    return wanted

@@ -1,0 +1,86 @@
+"""`config.toml`: what it may say, and how a person is told what it may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from treadle.agents.config import Config, ModelSettings, SessionSettings, parse_config
+from treadle.errors import InvalidAgent
+
+PATH = Path("/config/config.toml")
+
+
+def test_an_empty_file_means_the_defaults() -> None:
+    assert parse_config(PATH, b"") == Config(
+        ModelSettings(None, None, None, 300.0), SessionSettings(1800.0, 8, "file"), ()
+    )
+
+
+def test_a_whole_file_is_read() -> None:
+    text = b"""\xef\xbb\xbf
+[models]
+model = "gpt-5-mini"
+base_url = "https://example.org/v1"
+api_key_env = "OPENAI_API_KEY"
+timeout_seconds = 60
+[sessions]
+idle_seconds = 1.5
+turns_in_flight = 2
+durability = "memory"
+"""
+    assert parse_config(PATH, text) == Config(
+        ModelSettings("gpt-5-mini", "https://example.org/v1", "OPENAI_API_KEY", 60.0),
+        SessionSettings(1.5, 2, "memory"),
+    )
+
+
+def test_a_table_of_a_later_version_is_a_notice_and_the_rest_works() -> None:
+    text = b'[models]\nmodel = "m"\n[secrets]\nnames = ["X"]\n[mcp_servers.wiki]\nurl = "x"\n'
+    assert parse_config(PATH, text) == Config(
+        ModelSettings("m"),
+        notices=(
+            "[secrets] is not supported by this version of Treadle, so it has no effect; remove it",
+            "[mcp_servers] is not supported by this version of Treadle, so it has no effect; "
+            "remove it",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[model]", "there is no key 'model'. Did you mean models? The keys are: models, sessions"),
+        ("models = 3", "models must be a table"),
+        ("[[models]]", "models must be a table"),
+        ("[models]\nmodle = 'x'", "[models] there is no key 'modle'. Did you mean model?"),
+        ("[models]\nmodel = 5", "[models] model must be text, not 5"),
+        ("[models]\nbase_url = 'ftp://x'", "[models] base_url must be an http:// or https:// addr"),
+        ("[models]\ntimeout_seconds = 0", "[models] timeout_seconds must be a number of seconds"),
+        ("[models]\ntimeout_seconds = nan", "[models] timeout_seconds must be a number of second"),
+        ("[models]\ntimeout_seconds = inf", "[models] timeout_seconds must be a number of second"),
+        ("[models]\ntimeout_seconds = true", "[models] timeout_seconds must be a number of secon"),
+        ("[sessions]\ndurability = 'disk'", "[sessions] durability must be one of file, memory"),
+        ("[sessions]\nturns_in_flight = 0", "[sessions] turns_in_flight must be a whole number"),
+        ("[sessions]\nidle_seconds = -1", "[sessions] idle_seconds must be a number of seconds"),
+        ("[models\n[sessions]", "(at line 1, column 8)"),
+        ("[models]\nmodel='a'\nmodel='b'\n", "line 3"),
+        ("a = " + "[" * 5000, ""),
+        ("#" * (256 * 1024 + 1), "larger than 256 KiB"),
+    ],
+)
+def test_what_is_wrong_names_file_key_and_what_is_valid(text: str, message: str) -> None:
+    with pytest.raises(InvalidAgent) as caught:
+        parse_config(PATH, text.encode())
+    assert caught.value.data == {"path": str(PATH)}
+    assert caught.value.message.startswith("config.toml: ")
+    assert message in caught.value.message
+
+
+def test_a_file_that_is_no_text_says_so_and_a_key_is_never_repeated() -> None:
+    with pytest.raises(InvalidAgent, match="not UTF-8"):
+        parse_config(PATH, b"\xff")
+    with pytest.raises(InvalidAgent) as caught:
+        parse_config(PATH, b'[models]\napi_key_env = "sk-secret"')
+    assert "sk-secret" not in caught.value.message
