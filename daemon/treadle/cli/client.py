@@ -33,15 +33,16 @@ class RemoteError(Exception):
 class Client:
     """Asks one daemon; made by `local_client`."""
 
-    def __init__(self, runtime: Runtime, on_event: OnEvent) -> None:
+    def __init__(self, folders: Folders, on_event: OnEvent) -> None:
+        runtime = Runtime(folders)
         self._on_event = on_event
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._last_id = 0
         self._connection = Connection(
-            runtime,
+            folders,
+            lambda: runtime,
             send=self._take,
             on_shutdown=runtime.close,
-            on_exit=lambda _: None,
         )
 
     async def request(self, method: str, params: dict[str, Any] | None = None) -> Any:
@@ -80,7 +81,7 @@ async def local_client(
     The current folder is the client's workspace, so it is where an agent works that names
     no folder of its own.
     """
-    client = Client(Runtime(folders), on_event)
+    client = Client(folders, on_event)
     await client.request("initialize", {"capabilities": {}, "rootUri": Path.cwd().as_uri()})
     try:
         yield client

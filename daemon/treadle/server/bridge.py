@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
 
 from treadle.agents.catalogue import AgentProblem
 from treadle.agents.definition import AgentDefinition
@@ -71,14 +69,6 @@ def prompt_of(prompt: str | list[PromptBlock]) -> list[Message]:
     if not text.strip():
         raise InvalidParams("the prompt is empty; say something", path="prompt")
     return [Message("user", text)]
-
-
-def folder_of(uri: str) -> Path | None:
-    """Return the folder of a `file:` URI; None where it names none on this machine."""
-    parts = urlsplit(uri)
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-        return None
-    return Path(url2pathname(unquote(parts.path)))
 
 
 def agent_info(definition: AgentDefinition, model: str) -> AgentInfo:

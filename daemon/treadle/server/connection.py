@@ -1,6 +1,7 @@
 """A connection: LSP's lifecycle, and the way of each frame to dispatch and back.
 
 Works on whole bodies; who frames and carries them is none of its business.
+`initialize` is answered before anything that a session needs is loaded.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from treadle.errors import InvalidParams, InvalidRequest, NotInitialized, ProtocolError
+from treadle.folders import Folders
 from treadle.protocol.base import Empty, WireStruct
 from treadle.protocol.lifecycle import (
     CancelRequestParams,
@@ -24,12 +26,8 @@ from treadle.protocol.lifecycle import (
     TreadleCapabilities,
 )
 from treadle.protocol.methods import PROTOCOL_VERSION, own_names
-from treadle.runtime.runtime import Runtime
-from treadle.server.bridge import folder_of
 from treadle.server.dispatch import Dispatch, Reply
-from treadle.server.feed import Feed
-from treadle.server.handlers import HANDLERS
-from treadle.server.peer import Peer
+from treadle.server.uri import folder_of
 from treadle.server.wire.envelope import (
     EnvelopeError,
     Notification,
@@ -43,6 +41,11 @@ from treadle.server.wire.envelope import (
 from treadle.server.wire.framing import BadFrame
 from treadle.version import __version__
 
+if TYPE_CHECKING:
+    from treadle.runtime.runtime import Runtime
+    from treadle.server.feed import Feed
+    from treadle.server.peer import Peer
+
 Phase: TypeAlias = Literal["new", "ready", "shut down"]
 
 # Requests that are in flight when a connection ends get this long to answer by themselves,
@@ -54,7 +57,8 @@ class Connection:
     """One client's connection to the runtime.
 
     Args:
-        runtime: where its requests lead.
+        folders: where configuration, data and cache lie.
+        open_runtime: gives the runtime, at the first request that leads there.
         send: sends one body; must not raise or block.
         pending_bytes: how much of what was sent the client has not taken.
         on_shutdown: what `shutdown` means here; awaited before it is answered.
@@ -64,21 +68,24 @@ class Connection:
 
     def __init__(
         self,
-        runtime: Runtime,
+        folders: Folders,
+        open_runtime: Callable[[], Runtime],
         *,
         send: Callable[[bytes], None],
         pending_bytes: Callable[[], int] = lambda: 0,
         on_shutdown: Callable[[], Awaitable[None]],
-        on_exit: Callable[[int], None],
+        on_exit: Callable[[int], None] = lambda _: None,
         on_client: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self._runtime = runtime
+        self._folders = folders
+        self._open_runtime = open_runtime
         self._send = send
         self._pending_bytes = pending_bytes
         self._on_shutdown = on_shutdown
         self._on_exit = on_exit
         self._on_client = on_client
         self._phase: Phase = "new"
+        self._introduced: InitializeParams | None = None
         self._feed: Feed | None = None
         self._dispatch: Dispatch[Peer] | None = None
 
@@ -115,32 +122,32 @@ class Connection:
             self._refuse(request, InvalidRequest("after shutdown only exit is taken"))
         elif request.method == "initialize":
             self._initialize(request)
-        elif self._dispatch is None:
+        elif self._phase == "new":
             self._refuse(request, NotInitialized("the first request has to be initialize"))
         else:
             if request.method == "shutdown":
                 self._phase = "shut down"
-            self._dispatch.request(request)
+            self._requests().request(request)
 
     def _notification(self, notification: Notification) -> None:
         if notification.method == "exit":
             self._on_exit(0 if self._phase == "shut down" else 1)
-        elif self._dispatch is None or self._phase == "shut down":
+        elif self._phase != "ready" or notification.method == "initialized":
             return
         elif notification.method == "$/cancelRequest":
-            self._cancel(notification, self._dispatch)
-        elif notification.method != "initialized":
-            self._dispatch.notification(notification)
+            self._cancel(notification)
+        else:
+            self._requests().notification(notification)
 
     def _response(self, response: Response) -> None:
         """Drop an answer: this build asks the client nothing, so none can be awaited."""
 
-    def _cancel(self, notification: Notification, dispatch: Dispatch[Peer]) -> None:
+    def _cancel(self, notification: Notification) -> None:
         try:
             params = decode_params(_cancel_decoder, notification.params)
-        except InvalidParams:
+        except ProtocolError:
             return
-        dispatch.cancel(params.id)
+        self._requests().cancel(params.id)
 
     def _initialize(self, request: Request) -> None:
         if self._phase != "new":
@@ -148,8 +155,8 @@ class Connection:
             return
         try:
             params = decode_params(_initialize_decoder, request.params)
-            options = params.options()
-        except InvalidParams as error:
+            params.options()
+        except ProtocolError as error:
             self._refuse(request, error)
             return
         except msgspec.ValidationError as error:
@@ -157,13 +164,25 @@ class Connection:
             self._refuse(request, InvalidParams(f"{path}: {error}", path=path))
             return
         self._phase = "ready"
-        self._feed = Feed(self._notify, self._pending_bytes, frozenset(options.opt_out))
-        peer = Peer(self._runtime, _working_folder(params), self._feed.take)
-        handlers = {**HANDLERS, "shutdown": self._shut_down}
-        self._dispatch = Dispatch(handlers, peer, self._send)
+        self._introduced = params
         Reply(request.id, self._send).result(self._introduction())
         if params.process_id is not None:
             self._on_client(params.process_id)
+
+    def _requests(self) -> Dispatch[Peer]:
+        """Return what answers requests; loaded at the first of them."""
+        if self._dispatch is None:
+            from treadle.server.feed import Feed
+            from treadle.server.handlers import HANDLERS
+            from treadle.server.peer import Peer
+
+            client = self._introduced or InitializeParams()
+            opt_out = frozenset(client.options().opt_out)
+            self._feed = Feed(self._notify, self._pending_bytes, opt_out)
+            peer = Peer(self._open_runtime(), _working_folder(client), self._feed.take)
+            handlers = {**HANDLERS, "shutdown": self._shut_down}
+            self._dispatch = Dispatch(handlers, peer, self._send)
+        return self._dispatch
 
     def _introduction(self) -> InitializeResult:
         treadle = TreadleCapabilities(
@@ -171,7 +190,7 @@ class Connection:
             methods=own_names("request"),
             notifications=own_names("event"),
             client_requests=[],
-            data_dir=str(self._runtime.services.folders.data),
+            data_dir=str(self._folders.data),
             pid=os.getpid(),
         )
         return InitializeResult(

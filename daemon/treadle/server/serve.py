@@ -10,14 +10,17 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from treadle.folders import Folders
-from treadle.runtime.runtime import Runtime
 from treadle.server.connection import Connection
 from treadle.server.wire.framing import Frame, encode_frame
 from treadle.server.wire.parent import watch_process
 from treadle.server.wire.reader import Reader
 from treadle.server.wire.writer import Writer
+
+if TYPE_CHECKING:
+    from treadle.runtime.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -56,19 +59,20 @@ class _Sidecar:
         self._in_fd = in_fd
         self._out_fd = out_fd
         self._paused = False
+        self._runtime: Runtime | None = None
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = loop.create_future()
-        self._runtime = Runtime(self._folders)
         self._writer = Writer(
             self._out_fd, loop, on_low=self._client_reads_again, on_broken=lambda: self._end(0)
         )
         self._connection = Connection(
-            self._runtime,
+            self._folders,
+            self._open_runtime,
             send=self._send,
             pending_bytes=lambda: self._writer.pending_bytes,
-            on_shutdown=self._runtime.close,
+            on_shutdown=self._close_runtime,
             on_exit=self._end,
             on_client=self._watch_client,
         )
@@ -82,6 +86,17 @@ class _Sidecar:
             await self._close()
             _exit_even_if_a_thread_hangs(code)
         return code
+
+    def _open_runtime(self) -> Runtime:
+        if self._runtime is None:
+            from treadle.runtime.runtime import Runtime
+
+            self._runtime = Runtime(self._folders)
+        return self._runtime
+
+    async def _close_runtime(self) -> None:
+        if self._runtime is not None:
+            await self._runtime.close()
 
     def _receive(self, frames: list[Frame]) -> None:
         for frame in frames:
@@ -113,7 +128,7 @@ class _Sidecar:
     async def _close(self) -> None:
         self._reader.stop()
         self._stop_watching()
-        await self._runtime.close()
+        await self._close_runtime()
         await self._connection.close()
         await self._writer.drain(DRAIN_SECONDS)
         self._writer.close()
