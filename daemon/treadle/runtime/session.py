@@ -87,7 +87,9 @@ class Session:
         """The open thread; to be read, never changed."""
         return self._opened.thread if self._opened else None
 
-    async def resume(self, options: SessionOptions, default_cwd: Path | None = None) -> Thread:
+    async def resume(
+        self, options: SessionOptions, default_cwd: Path | None = None
+    ) -> tuple[Thread, bool]:
         """Open the session, or find it open.
 
         Returns:

@@ -23,6 +23,10 @@ from treadle.turn.events import ToolCallStarted, ToolResultLanded
 # Calls of one batch that run at the same time; the others wait their turn.
 PARALLEL_CALLS = 8
 
+# A tool that is told to stop gets this long; one that stays longer is left behind, its call
+# answered as interrupted.
+STOP_SECONDS = 2.0
+
 
 class Tools:
     """Advertises `tools` and answers the calls of each model call, in the order of the calls.
@@ -81,9 +85,7 @@ class Tools:
         self, env: Env, call: ToolCall, outcome: ToolOutcome, duration_seconds: float
     ) -> None:
         await env.append(
-            Message(
-                "tool", outcome.content, tool_call_id=call.id, is_error=not outcome.ok
-            )
+            Message("tool", outcome.content, tool_call_id=call.id, is_error=not outcome.ok)
         )
         env.emit(
             "tool_result",
@@ -92,6 +94,13 @@ class Tools:
 
 
 async def _stop(tasks: Sequence[asyncio.Task[tuple[ToolOutcome, float]]]) -> None:
-    for task in tasks:
+    """Cancel what still runs and wait, within a bound, until it has ended."""
+    late = [task for task in tasks if not task.done()]
+    for task in late:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    if late:
+        await asyncio.wait(late, timeout=STOP_SECONDS)
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            # Seen, so that nobody reports it as never retrieved; the turn's own end says more.
+            task.exception()
