@@ -1,0 +1,1 @@
+"""The embedded model: a small one on this machine, for when no endpoint is configured."""
