@@ -11,7 +11,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -71,7 +72,7 @@ class Opened:
         """
         if self.is_folder or self.descriptor is None:
             raise IsADirectoryError(errno.EISDIR, seam.IS_A_FOLDER, self.path)
-        with open(self.descriptor, "rb", closefd=False) as file:
+        with _telling(self.path), open(self.descriptor, "rb", closefd=False) as file:
             data = file.read(limit_bytes + 1)
         if len(data) > limit_bytes:
             raise OSError(errno.EFBIG, seam.TOO_LARGE, self.path)
@@ -86,13 +87,10 @@ class Opened:
         """
         if not self.is_folder:
             raise NotADirectoryError(errno.ENOTDIR, seam.NOT_A_FOLDER, self.path)
-        with os.scandir(self.real if self.descriptor is None else self.descriptor) as entries:
-            found = [
-                entry.name + ("/" if entry.is_dir(follow_symlinks=False) else "")
-                for entry in entries
-            ]
-        if self.descriptor is None:
-            _check_still_real(self.real)
+        with _telling(self.path):
+            found = _scan(self.real if self.descriptor is None else self.descriptor)
+            if self.descriptor is None:
+                _check_still_real(self.real)
         return sorted(found)
 
 
@@ -107,11 +105,25 @@ def open_below(root: Path, parts: Sequence[str], path: str) -> Opened:
     Raises:
         OSError: missing, no permission, a pipe, a socket, a device, or swapped on the way.
     """
-    try:
+    with _telling(path):
         return (_by_descriptors if HAS_DIR_FD else _by_path)(root, parts, path)
+
+
+@contextmanager
+def _telling(path: str) -> Iterator[None]:
+    """Raise errors with the path as it was given, in place of whatever they name themselves."""
+    try:
+        yield
     except OSError as error:
         code = error.errno or errno.EIO
         raise OSError(code, _TEXTS.get(code) or error.strerror or "", path) from None
+
+
+def _scan(folder: Path | int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [
+            entry.name + ("/" if entry.is_dir(follow_symlinks=False) else "") for entry in entries
+        ]
 
 
 def _by_descriptors(root: Path, parts: Sequence[str], path: str) -> Opened:

@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 # What is quoted back to the model of what it sent: enough to recognise it.
 _QUOTED_CHARACTERS = 200
 
+# Some providers refuse a result without text.
+_NOTHING = "(no output)"
+# Where the cut is, so that the model knows there is more.
 _NOTE = "\n[… cut: the whole result has {whole_bytes} bytes, this is its beginning]"
 
 
@@ -76,7 +79,10 @@ async def run_call(call: ToolCall, tools: Mapping[str, Tool], context: ToolConte
 
 
 class Truncate:
-    """Bounds what the model reads, at a whole character, with a note. Belongs outermost."""
+    """Bounds what the model reads, at a whole character, with a note. Belongs outermost.
+
+    What says nothing at all says so: a result without text is none to some providers.
+    """
 
     def __init__(self, app: App[CallEnv]) -> None:
         self._app = app
@@ -84,7 +90,7 @@ class Truncate:
     async def __call__(self, env: CallEnv) -> None:
         """Pass the env inwards, then cut what it says."""
         await self._app(env)
-        env.content = clean(env.content)
+        env.content = clean(env.content) or _NOTHING
         whole_bytes = len(env.content.encode())
         if whole_bytes > RESULT_LIMIT_BYTES:
             note = _NOTE.format(whole_bytes=whole_bytes)

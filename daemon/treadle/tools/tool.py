@@ -44,7 +44,7 @@ Handler: TypeAlias = Callable[[Any, ToolContext], Awaitable[str]]
 
 Contract: may raise anything, and that becomes the call's result: ToolError and OSError with
 their text, others logged and named; may suspend, must not block; is cancelled at the tool's
-deadline; an empty answer is an answer.
+deadline; an empty answer is told as `(no output)`.
 """
 
 
