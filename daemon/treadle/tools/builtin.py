@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from treadle.tools.read import read
 from treadle.tools.tool import Tool
 
-BUILTIN: Mapping[str, Tool] = {
-    tool.spec.name: tool for tool in (read,)
-}  # fmt: skip - a line for each tool, so that one more is one more line
+_TOOLS = [
+    read,
+]
+
+BUILTIN: Mapping[str, Tool] = {tool.spec.name: tool for tool in _TOOLS}
