@@ -16,6 +16,7 @@ from treadle.errors import (
     InvalidRequest,
     OptionsDiffer,
     ParseError,
+    RequestFailed,
     TreadleError,
     UnknownAgent,
 )
@@ -352,6 +353,10 @@ def test_a_result_that_cannot_be_encoded_is_an_internal_error_of_the_same_reques
     assert "Traceback" not in reply["error"]["message"]
 
 
+class RequestFailedBadly(RequestFailed):
+    reason = "badly"
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
@@ -385,6 +390,10 @@ def test_a_result_that_cannot_be_encoded_is_an_internal_error_of_the_same_reques
             {"code": -32603, "message": "m\ufffd", "data": {"aB": "\ufffd"}},
         ),
         (TreadleError("m\ud800", bad=object()), {"code": -32603, "message": "m\ufffd"}),
+        (
+            RequestFailedBadly("m", bad=object()),
+            {"code": -32803, "message": "m", "data": {"reason": "badly"}},
+        ),
     ],
 )
 @pytest.mark.parametrize("request_id", [None, 1, "a"])

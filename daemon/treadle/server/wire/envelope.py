@@ -120,25 +120,29 @@ def encode_result(request_id: RequestId, result: object) -> bytes:
 def encode_error(request_id: RequestId | None, error: TreadleError) -> bytes:
     """Encode the reply that tells of a failure.
 
-    It never fails: data that cannot be encoded is left out.
+    It never fails: data that cannot be encoded is left out, but for its reason.
 
     Args:
         request_id: the request at fault; None when its id could not be read.
         error: what went wrong.
     """
-    reply = {"code": error.code, "message": error.message}
-    data = error_data(error)
+    members = error_members(error)
     try:
-        return _encode(_Failure(id=request_id, error={**reply, "data": data} if data else reply))
+        return _encode(_Failure(id=request_id, error=members))
     except InternalError:
-        return _encode(_Failure(id=request_id, error=reply))
+        # What clients switch on is text, so it can be said; what stood beside it can not.
+        data = members.pop("data")
+        said = {"data": {"reason": data["reason"]}} if "reason" in data else {}
+        return _encode(_Failure(id=request_id, error=members | said))
 
 
-def error_data(error: TreadleError) -> dict[str, Any]:
-    """Return the `data` of an error as it goes out: its reason, and its members in camelCase."""
-    reason = getattr(error, "reason", "")
-    members = {_camel(name): value for name, value in error.data.items()}
-    return {"reason": reason, **members} if reason else members
+def error_members(error: TreadleError) -> dict[str, Any]:
+    """Return an error as the wire shows it: its data in camelCase, with its `reason`."""
+    data = {_camel(name): value for name, value in error.data.items()}
+    if reason := getattr(error, "reason", ""):
+        data = {"reason": reason, **data}
+    members = {"code": error.code, "message": error.message}
+    return {**members, "data": data} if data else members
 
 
 def encode_notification(method: str, params: object = None) -> bytes:
