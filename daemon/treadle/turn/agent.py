@@ -113,6 +113,6 @@ def _messages(prompt: str | Message | Sequence[Message]) -> Sequence[Message]:
     if isinstance(prompt, str):
         prompt = Message("user", prompt)
     messages = [prompt] if isinstance(prompt, Message) else list(prompt)
-    if not messages or any(not message.content for message in messages):
+    if not any(message.content or message.tool_calls for message in messages):
         raise ConfigurationError("the prompt is empty; say something")
     return messages
