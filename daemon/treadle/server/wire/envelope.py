@@ -131,7 +131,7 @@ def encode_error(request_id: RequestId | None, error: TreadleError) -> bytes:
         return _encode(_Failure(id=request_id, error=members))
     except InternalError:
         # What clients switch on is text, so it can be said; what stood beside it can not.
-        data = members.pop("data")
+        data = members.pop("data", {})
         said = {"data": {"reason": data["reason"]}} if "reason" in data else {}
         return _encode(_Failure(id=request_id, error=members | said))
 
