@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition
 from treadle.errors import NoModel
-from treadle.models.spec import EMBEDDED, ModelSpec
+from treadle.models.spec import EMBEDDED, SCRIPTED_PREFIX, ModelSpec
 
 MODEL_VARIABLE = "TREADLE_MODEL"
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
@@ -20,10 +20,6 @@ API_KEY_VARIABLE = "OPENAI_API_KEY"
 
 # Where a request goes that names no endpoint: the `openai` package's own default.
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
-
-# Models that are told by their name and need no endpoint.
-EMBEDDED_NAME = "embedded"
-SCRIPTED_PREFIX = "scripted:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +54,7 @@ def choose_model(
         _from_environment(environ),
     ]
     model = next((source.model for source in sources if source.model), None)
-    if model is None or model == EMBEDDED_NAME:
+    if model is None or model == EMBEDDED.model:
         return EMBEDDED
     if is_local(model):
         return ModelSpec("scripted", model)
@@ -74,7 +70,7 @@ def choose_model(
 
 def is_local(model: str) -> bool:
     """Whether a model of this name sends nothing anywhere."""
-    return model == EMBEDDED_NAME or model.startswith(SCRIPTED_PREFIX)
+    return model == EMBEDDED.model or model.startswith(SCRIPTED_PREFIX)
 
 
 def _from_environment(environ: Mapping[str, str]) -> _Source:

@@ -14,14 +14,12 @@ from treadle.models.completion import Completion
 from treadle.models.openai import OpenAICompletion
 from treadle.models.openai.client import Endpoint
 from treadle.models.scripted import ScriptedFile
-from treadle.models.spec import ModelSpec
+from treadle.models.spec import SCRIPTED_PREFIX, ModelSpec
 
 if TYPE_CHECKING:
     from treadle.models.embedded.model import EmbeddedModel
 
 logger = logging.getLogger(__name__)
-
-SCRIPTED_PREFIX = "scripted:"
 
 
 class Models:

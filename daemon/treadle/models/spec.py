@@ -9,6 +9,9 @@ from typing import Literal
 # for minutes before their first byte; a dead connection must still end some day.
 DEFAULT_TIMEOUT_SECONDS = 300.0
 
+# A model of this name is the shipped fake, and what follows is its script's path.
+SCRIPTED_PREFIX = "scripted:"
+
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
