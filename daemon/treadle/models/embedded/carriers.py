@@ -8,7 +8,6 @@ joined bytes: `fetch` does.
 from __future__ import annotations
 
 import asyncio
-
 import os
 import shutil
 import sys
