@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from treadle.cli import model as command
 from treadle.errors import NoModel
 from treadle.folders import CACHE_VARIABLE
-from treadle.models.embedded.files import FILE_VARIABLE, cached_path
+from treadle.models.embedded.files import EMBEDDED_FILE, FILE_VARIABLE, cached_path
 
 BODY = b"a model"
 
@@ -28,7 +28,7 @@ def install(cache: Path) -> Path:
     path = cached_path(cache)
     path.parent.mkdir(parents=True)
     with path.open("wb") as file:
-        file.truncate(command.EMBEDDED_FILE.size_bytes)  # sparse: it takes no room
+        file.truncate(EMBEDDED_FILE.size_bytes)  # sparse: it takes no room
     return path
 
 

@@ -50,6 +50,9 @@ _ENVIRONMENT = (
     "USERPROFILE",
 )
 
+# For failures that nobody foresaw.
+_TRY_AGAIN = "try again; if it stays so, run `treadle model pull`, which checks the file"
+
 Command = Callable[[Path], Sequence[str]]
 """Return the arguments that serve a model file; the process obeys the contract of `child`."""
 
@@ -224,7 +227,7 @@ def _decode(line: bytes) -> dict[str, str]:
 def _cannot_run(why: str, how: str = "") -> NoModel:
     return NoModel(
         f"no model is configured, and the embedded one cannot run: {why}",
-        how=f"{how or 'run `treadle doctor`'}; {OR_AN_ENDPOINT}",
+        how=f"{how or _TRY_AGAIN}; {OR_AN_ENDPOINT}",
     )
 
 
