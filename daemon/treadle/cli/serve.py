@@ -18,9 +18,15 @@ def serve(arguments: Sequence[str]) -> int:
     import logging
 
     from treadle.folders import find_folders
+    from treadle.server.log import BackgroundLog
     from treadle.server.serve import serve_stdio
+    from treadle.server.wire.stdio import STDERR
 
-    logging.basicConfig(level=logging.WARNING, format="treadle: %(levelname)s %(message)s")
+    logging.basicConfig(
+        level=logging.WARNING,
+        format="treadle: %(levelname)s %(message)s",
+        handlers=[BackgroundLog(STDERR)],
+    )
     return serve_stdio(find_folders(options.data_dir, options.config_dir), in_fd, out_fd)
 
 
@@ -28,6 +34,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="treadle serve",
         description="Speak JSON-RPC 2.0 with LSP framing on standard input and output.",
+    )
+    parser.add_argument(
+        "--stdio", action="store_true", help="what is done anyway; editors say it out of habit"
     )
     parser.add_argument("--data-dir", help="where threads lie (else $TREADLE_DATA_DIR)")
     parser.add_argument("--config-dir", help="where agents lie (else $TREADLE_CONFIG_DIR)")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from treadle.protocol.base import WireStruct
 
 
@@ -43,15 +41,13 @@ class InitializeParams(WireStruct):
     workspace_folders: list[WorkspaceFolder] | None = None
     capabilities: dict[str, Any] | None = None
 
-    def options(self) -> ClientOptions:
-        """Return the client's options; those of a client that never heard of Treadle are default.
+    def treadle(self) -> Any:
+        """Return `capabilities.experimental.treadle` as it came, to be read as `ClientOptions`.
 
-        Raises:
-            msgspec.ValidationError: `experimental.treadle` is there and misshapen.
+        None from a client that never heard of Treadle; `experimental` may then be anything.
         """
         experimental = (self.capabilities or {}).get("experimental")
-        given = experimental.get("treadle") if isinstance(experimental, dict) else None
-        return ClientOptions() if given is None else msgspec.convert(given, ClientOptions)
+        return experimental.get("treadle") if isinstance(experimental, dict) else None
 
 
 class ServerInfo(WireStruct):

@@ -65,3 +65,9 @@ _LIFECYCLE = frozenset({"initialize", "initialized", "shutdown", "exit", "$/canc
 def own_names(kind: Kind) -> list[str]:
     """Name Treadle's own methods of one kind, in the table's order."""
     return [row.name for row in _ROWS if row.kind == kind and row.name not in _LIFECYCLE]
+
+
+def is_request(name: str) -> bool:
+    """Whether a method of this name, LSP's lifecycle included, asks for a reply."""
+    row = METHODS.get(name)
+    return row is not None and row.kind == "request"

@@ -6,6 +6,7 @@ Works on whole bodies; who frames and carries them is none of its business.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,11 +14,18 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from treadle.errors import InvalidParams, InvalidRequest, NotInitialized, ProtocolError
+from treadle.errors import (
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    NotInitialized,
+    ProtocolError,
+)
 from treadle.folders import Folders
 from treadle.protocol.base import Empty, WireStruct
 from treadle.protocol.lifecycle import (
     CancelRequestParams,
+    ClientOptions,
     ExperimentalCapabilities,
     InitializeParams,
     InitializeResult,
@@ -25,7 +33,7 @@ from treadle.protocol.lifecycle import (
     ServerInfo,
     TreadleCapabilities,
 )
-from treadle.protocol.methods import PROTOCOL_VERSION, own_names
+from treadle.protocol.methods import PROTOCOL_VERSION, is_request, own_names
 from treadle.server.dispatch import Dispatch, Reply
 from treadle.server.uri import folder_of
 from treadle.server.wire.envelope import (
@@ -45,6 +53,8 @@ if TYPE_CHECKING:
     from treadle.runtime.runtime import Runtime
     from treadle.server.feed import Feed
     from treadle.server.peer import Peer
+
+logger = logging.getLogger(__name__)
 
 Phase: TypeAlias = Literal["new", "ready", "shut down"]
 
@@ -85,8 +95,10 @@ class Connection:
         self._on_exit = on_exit
         self._on_client = on_client
         self._phase: Phase = "new"
-        self._introduced: InitializeParams | None = None
+        self._options = ClientOptions()
+        self._default_cwd: Path | None = None
         self._feed: Feed | None = None
+        self._peer: Peer | None = None
         self._dispatch: Dispatch[Peer] | None = None
 
     def receive(self, frame: bytes | BadFrame) -> None:
@@ -116,6 +128,8 @@ class Connection:
         if self._dispatch is not None:
             await self._dispatch.close(CLOSE_SECONDS)
         self.client_reads_again()
+        if self._peer is not None:
+            self._peer.leave()
 
     def _request(self, request: Request) -> None:
         if self._phase == "shut down":
@@ -125,19 +139,24 @@ class Connection:
         elif self._phase == "new":
             self._refuse(request, NotInitialized("the first request has to be initialize"))
         else:
-            if request.method == "shutdown":
-                self._phase = "shut down"
-            self._requests().request(request)
+            self._run(request)
+
+    def _run(self, request: Request) -> None:
+        dispatch = self._loaded()
+        if dispatch is None:
+            self._refuse(request, InternalError("the daemon is broken; its log says how"))
+        elif dispatch.request(request) and request.method == "shutdown":
+            self._phase = "shut down"
 
     def _notification(self, notification: Notification) -> None:
         if notification.method == "exit":
             self._on_exit(0 if self._phase == "shut down" else 1)
-        elif self._phase != "ready" or notification.method == "initialized":
+        elif self._phase != "ready":
             return
         elif notification.method == "$/cancelRequest":
             self._cancel(notification)
-        else:
-            self._requests().notification(notification)
+        elif is_request(notification.method) and (dispatch := self._loaded()) is not None:
+            dispatch.notification(notification)
 
     def _response(self, response: Response) -> None:
         """Drop an answer: this build asks the client nothing, so none can be awaited."""
@@ -145,9 +164,11 @@ class Connection:
     def _cancel(self, notification: Notification) -> None:
         try:
             params = decode_params(_cancel_decoder, notification.params)
-        except ProtocolError:
+        except ProtocolError as error:
+            logger.info("a $/cancelRequest that names no request: %s", error)
             return
-        self._requests().cancel(params.id)
+        if self._dispatch is not None:
+            self._dispatch.cancel(params.id)
 
     def _initialize(self, request: Request) -> None:
         if self._phase != "new":
@@ -155,34 +176,35 @@ class Connection:
             return
         try:
             params = decode_params(_initialize_decoder, request.params)
-            params.options()
+            self._options = _options_of(params)
         except ProtocolError as error:
             self._refuse(request, error)
             return
-        except msgspec.ValidationError as error:
-            path = "capabilities.experimental.treadle"
-            self._refuse(request, InvalidParams(f"{path}: {error}", path=path))
-            return
         self._phase = "ready"
-        self._introduced = params
+        self._default_cwd = _working_folder(params)
         Reply(request.id, self._send).result(self._introduction())
         if params.process_id is not None:
             self._on_client(params.process_id)
 
-    def _requests(self) -> Dispatch[Peer]:
-        """Return what answers requests; loaded at the first of them."""
-        if self._dispatch is None:
-            from treadle.server.feed import Feed
-            from treadle.server.handlers import HANDLERS
-            from treadle.server.peer import Peer
-
-            client = self._introduced or InitializeParams()
-            opt_out = frozenset(client.options().opt_out)
-            self._feed = Feed(self._notify, self._pending_bytes, opt_out)
-            peer = Peer(self._open_runtime(), _working_folder(client), self._feed.take)
-            handlers = {**HANDLERS, "shutdown": self._shut_down}
-            self._dispatch = Dispatch(handlers, peer, self._send)
+    def _loaded(self) -> Dispatch[Peer] | None:
+        """Return what answers requests, loaded at the first of them; None when that fails."""
+        try:
+            if self._dispatch is None:
+                self._load()
+        except Exception:
+            logger.exception("what answers requests could not be loaded")
         return self._dispatch
+
+    def _load(self) -> None:
+        from treadle.server.feed import Feed
+        from treadle.server.handlers import HANDLERS
+        from treadle.server.peer import Peer
+
+        opt_out = frozenset(self._options.opt_out)
+        self._feed = Feed(self._notify, self._pending_bytes, opt_out)
+        self._peer = Peer(self._open_runtime(), self._default_cwd, self._feed.take)
+        handlers = {**HANDLERS, "shutdown": self._shut_down}
+        self._dispatch = Dispatch(handlers, self._peer, self._send)
 
     def _introduction(self) -> InitializeResult:
         treadle = TreadleCapabilities(
@@ -210,7 +232,25 @@ class Connection:
 
 
 _initialize_decoder = msgspec.json.Decoder(InitializeParams)
+_options_decoder = msgspec.json.Decoder(ClientOptions)
 _cancel_decoder = msgspec.json.Decoder(CancelRequestParams)
+
+
+def _options_of(params: InitializeParams) -> ClientOptions:
+    """Return what the client says to us in particular.
+
+    Raises:
+        InvalidParams: it speaks to us and is misunderstood; `path` says where.
+    """
+    given = params.treadle()
+    if given is None:
+        return ClientOptions()
+    try:
+        return decode_params(_options_decoder, msgspec.json.encode(given))
+    except InvalidParams as error:
+        inner = error.data["path"]
+        path = f"capabilities.experimental.treadle{'.' if inner else ''}{inner}"
+        raise InvalidParams(f"{path}: {error.message}", path=path) from None
 
 
 def _working_folder(params: InitializeParams) -> Path | None:

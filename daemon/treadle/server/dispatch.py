@@ -17,6 +17,7 @@ from treadle.errors import (
     InternalError,
     InvalidRequest,
     MethodNotFound,
+    Overloaded,
     RequestCancelled,
     ShuttingDown,
     TreadleError,
@@ -34,6 +35,10 @@ from treadle.server.wire.envelope import (
 
 logger = logging.getLogger(__name__)
 
+# What one client may have in flight: more prompts than anybody queues, and a loop that sends
+# requests without reading replies meets an error instead of all of the memory.
+MAX_IN_FLIGHT = 4096
+
 ContextT = TypeVar("ContextT")
 
 Handler: TypeAlias = Callable[[Any, ContextT], Awaitable[WireStruct | None]]
@@ -50,20 +55,21 @@ class Reply:
     def __init__(self, request_id: RequestId, send: Callable[[bytes], None]) -> None:
         self._id = request_id
         self._send = send
-        self._sent = False
+        self._is_sent = False
 
     def result(self, result: WireStruct | None) -> None:
         """Answer with a result."""
-        self._once(encode_result(self._id, result))
+        if not self._is_sent:
+            self._once(encode_result(self._id, result))
 
     def error(self, error: TreadleError) -> None:
         """Answer with an error."""
-        self._once(encode_error(self._id, error))
+        if not self._is_sent:
+            self._once(encode_error(self._id, error))
 
     def _once(self, body: bytes) -> None:
-        if not self._sent:
-            self._sent = True
-            self._send(body)
+        self._is_sent = True
+        self._send(body)
 
 
 class Dispatch(Generic[ContextT]):
@@ -86,30 +92,29 @@ class Dispatch(Generic[ContextT]):
         self._send = send
         self._decoders: dict[str, msgspec.json.Decoder[Any]] = {}
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
-        self._unnumbered: set[asyncio.Task[None]] = set()
+        self._replies: dict[asyncio.Task[None], Reply] = {}
         self._closing = False
 
-    def request(self, request: Request) -> None:
-        """Start a request; its reply follows."""
-        reply = Reply(request.id, self._send)
-        if request.id in self._in_flight:
-            reply.error(InvalidRequest(f"a request with id {request.id!r} is still in flight"))
-            return
-        task = asyncio.create_task(self._answer(request.method, request.params, reply))
-        self._in_flight[request.id] = task
-        task.add_done_callback(lambda _: self._end(request.id, reply))
+    def request(self, request: Request) -> bool:
+        """Start a request; its reply follows.
+
+        Returns:
+            Whether it was started; else it has been refused already.
+        """
+        refusal = self._refusal(request)
+        if refusal is not None:
+            Reply(request.id, self._send).error(refusal)
+            return False
+        reply = Reply(request.id, lambda body: self._reply(request.id, body))
+        self._in_flight[request.id] = self._start(request.method, request.params, reply)
+        return True
 
     def notification(self, notification: Notification) -> None:
         """Run a request that came without an id, if its method allows that; nothing is answered."""
-        row = METHODS.get(notification.method)
-        if row is None or not row.without_id:
-            if not notification.method.startswith("$/"):
-                logger.warning("%r came without an id and was not run", notification.method)
-            return
-        silent = Reply(0, lambda _: None)
-        task = asyncio.create_task(self._answer(notification.method, notification.params, silent))
-        self._unnumbered.add(task)
-        task.add_done_callback(self._unnumbered.discard)
+        if METHODS[notification.method].without_id:
+            self._start(notification.method, notification.params, Reply(0, lambda _: None))
+        else:
+            logger.warning("%r came without an id and was not run", notification.method)
 
     def cancel(self, request_id: RequestId) -> None:
         """Cancel a request that is in flight; any other id is none of our business."""
@@ -118,39 +123,53 @@ class Dispatch(Generic[ContextT]):
             task.cancel()
 
     async def close(self, timeout_seconds: float) -> None:
-        """Let what is in flight end, cancel what does not, and return when all have answered."""
+        """Let what is in flight end, cancel what does not, and return when all have answered.
+
+        Args:
+            timeout_seconds: waited for each of the two; what resists both is answered for.
+        """
         self._closing = True
-        tasks = {*self._in_flight.values(), *self._unnumbered} - {asyncio.current_task()}
-        if not tasks:
-            return
-        _, late = await asyncio.wait(tasks, timeout=timeout_seconds)
+        late = await _ended(set(self._replies) - {asyncio.current_task()}, timeout_seconds)
         for task in late:
             task.cancel()
-        if late:
-            await asyncio.wait(late, timeout=timeout_seconds)
+        for task in await _ended(late, timeout_seconds):
+            self._replies[task].error(_SHUTTING_DOWN)
 
-    def _end(self, request_id: RequestId, reply: Reply) -> None:
+    def _refusal(self, request: Request) -> TreadleError | None:
+        if request.id in self._in_flight:
+            return InvalidRequest(f"a request with id {request.id!r} is still in flight")
+        if len(self._in_flight) < MAX_IN_FLIGHT or not _can_wait(request.method):
+            return None
+        return Overloaded(f"{MAX_IN_FLIGHT} requests are in flight; wait for some of them")
+
+    def _start(self, method: str, params: bytes, reply: Reply) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._answer(method, params, reply))
+        self._replies[task] = reply
+        task.add_done_callback(self._end)
+        return task
+
+    def _reply(self, request_id: RequestId, body: bytes) -> None:
+        # Before it is sent: a quick client may use the id again as soon as it has the reply.
+        self._in_flight.pop(request_id, None)
+        self._send(body)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
         """Forget a request whose task has ended, and answer it if that task never could.
 
         This is the line that guarantees the reply: a task that was cancelled before its first
         step has run no code of ours.
         """
-        self._in_flight.pop(request_id, None)
-        reply.error(
-            ShuttingDown("the daemon is shutting down")
-            if self._closing
-            else RequestCancelled("cancelled by the client")
-        )
+        self._replies.pop(task).error(_SHUTTING_DOWN if self._closing else _CANCELLED)
 
     async def _answer(self, method: str, params: bytes, reply: Reply) -> None:
         """Run one request to its reply; a cancelled one is answered when its task has ended."""
         try:
             reply.result(await self._run(method, params))
-        except asyncio.CancelledError:
-            raise
         except TreadleError as error:
             reply.error(error)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+                raise
             logger.exception("the handler of %r failed in a way nobody foresaw", method)
             reply.error(InternalError(f"{method} failed inside the daemon; its log says how"))
 
@@ -161,6 +180,30 @@ class Dispatch(Generic[ContextT]):
         if method not in self._decoders:
             self._decoders[method] = msgspec.json.Decoder(METHODS[method].params)
         return await handler(decode_params(self._decoders[method], params), self._context)
+
+
+_CANCELLED = RequestCancelled("cancelled by the client")
+_SHUTTING_DOWN = ShuttingDown("the daemon is shutting down")
+
+
+def _can_wait(method: str) -> bool:
+    """Whether a method is refused under load; what ends work never is."""
+    row = METHODS.get(method)
+    return method != "shutdown" and not (row and row.without_id)
+
+
+def _is_being_cancelled() -> bool:
+    """Tell a cancellation from a CancelledError that a handler let out on its own account."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def _ended(tasks: set[asyncio.Task[None]], timeout_seconds: float) -> set[asyncio.Task[None]]:
+    """Wait, within a bound, for tasks to end; return those that have not."""
+    if not tasks:
+        return set()
+    _, late = await asyncio.wait(tasks, timeout=timeout_seconds)
+    return late
 
 
 def _nearest(method: str, known: Mapping[str, object]) -> str:

@@ -14,6 +14,10 @@ from treadle.server.bridge import delta_notification, notification
 # a pipe and a busy editor take up without being late.
 JOIN_ABOVE_BYTES = 1 << 20
 
+# What is joined is sent when it has grown to this: then it counts as sent, so that a client that
+# never reads again is noticed, and no notification is a burden to one that does.
+MAX_JOINED_CHARACTERS = 1 << 20
+
 
 @dataclass(slots=True)
 class _Held:
@@ -21,6 +25,12 @@ class _Held:
 
     last: SessionEvent
     parts: list[str] = field(default_factory=list)
+    characters: int = 0
+
+    def add(self, event: SessionEvent, text: str) -> None:
+        self.last = event
+        self.parts.append(text)
+        self.characters += len(text)
 
 
 class Feed:
@@ -65,13 +75,14 @@ class Feed:
         if held is not None and not _same_run(held.last, event):
             self._release(event.pair)
             held = None
-        if held is not None:
-            held.last = event
-            held.parts.append(delta.text)
-        elif self._pending_bytes() > JOIN_ABOVE_BYTES:
-            self._held[event.pair] = _Held(event, [delta.text])
-        else:
+        if held is None and self._pending_bytes() <= JOIN_ABOVE_BYTES:
             self._send("session/delta", delta_notification(event, delta.text, joined=1))
+            return
+        if held is None:
+            held = self._held[event.pair] = _Held(event)
+        held.add(event, delta.text)
+        if held.characters >= MAX_JOINED_CHARACTERS:
+            self._release(event.pair)
 
     def _release(self, pair: Pair) -> None:
         held = self._held.pop(pair, None)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import logging
 import os
 import signal
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from treadle.folders import Folders
@@ -31,12 +31,18 @@ PAUSE_ABOVE_BYTES = 16 << 20
 # A client that leaves this much unread has stopped reading for good; we stop, and say so.
 GIVE_UP_ABOVE_BYTES = 128 << 20
 
-# The end of a sidecar: interrupting turns has its own bounds, about 4 s in the worst case and
-# milliseconds in the usual one; then the last replies get this long to be taken.
-DRAIN_SECONDS = 1.0
+# Interrupting turns and closing models have bounds of their own, which together stay below this.
+RUNTIME_SECONDS = 6.0
 
-# After all that the process ends, even if a thread hangs in a system call.
+# A loop that code of somebody's keeps busy can not end in order. After a signal the process goes
+# down all the same, later than every bound above together, and shows where each thread was.
+HUNG_SECONDS = 15.0
+
+# When all is done the process ends, even if a thread hangs in a system call.
 EXIT_SECONDS = 2.0
+
+# The last replies get this long to be taken by the client.
+DRAIN_SECONDS = 1.0
 
 
 def serve_stdio(folders: Folders, in_fd: int, out_fd: int) -> int:
@@ -44,8 +50,8 @@ def serve_stdio(folders: Folders, in_fd: int, out_fd: int) -> int:
 
     Args:
         folders: where configuration, data and cache lie.
-        in_fd: the descriptor to read frames from; ours to close.
-        out_fd: the descriptor to write frames to; ours to close.
+        in_fd: the descriptor to read frames from; the system closes it with the process.
+        out_fd: the descriptor to write frames to; the same.
 
     Returns:
         The exit code: 0, or 1 when the client said `exit` without `shutdown`, or stopped reading.
@@ -60,6 +66,7 @@ class _Sidecar:
         self._out_fd = out_fd
         self._paused = False
         self._runtime: Runtime | None = None
+        self._stop_watching: Callable[[], None] = lambda: None
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
@@ -79,12 +86,11 @@ class _Sidecar:
         self._reader = Reader(
             self._in_fd, on_frames=self._receive, on_end=lambda: self._end(0), loop=loop
         )
-        self._stop_watching: Callable[[], None] = lambda: None
-        with _signals(loop, lambda: self._end(0)):
-            self._reader.start()
-            code = await self._ended
-            await self._close()
-            _exit_even_if_a_thread_hangs(code)
+        _catch_signals(loop, lambda: self._end(0))
+        self._reader.start()
+        code = await self._ended
+        await self._close()
+        _exit_even_if_a_thread_hangs(code)
         return code
 
     def _open_runtime(self) -> Runtime:
@@ -106,11 +112,15 @@ class _Sidecar:
         self._writer.write(encode_frame(body))
         pending = self._writer.pending_bytes
         if pending > GIVE_UP_ABOVE_BYTES:
-            logger.error("the client has left %d bytes unread; giving up", pending)
-            self._end(1)
+            self._give_up(pending)
         elif pending > PAUSE_ABOVE_BYTES and not self._paused:
             self._paused = True
             self._reader.pause()
+
+    def _give_up(self, pending_bytes: int) -> None:
+        if not self._ended.done():
+            logger.error("the client has left %d bytes unread; giving up", pending_bytes)
+        self._end(1)
 
     def _client_reads_again(self) -> None:
         self._connection.client_reads_again()
@@ -126,34 +136,43 @@ class _Sidecar:
             self._ended.set_result(code)
 
     async def _close(self) -> None:
+        """Go down the ladder; a step that fails or hangs keeps nobody from the next."""
         self._reader.stop()
         self._stop_watching()
-        await self._close_runtime()
-        await self._connection.close()
+        await _step("the sessions", self._close_runtime(), RUNTIME_SECONDS)
+        await _step("the connection", self._connection.close(), RUNTIME_SECONDS)
         await self._writer.drain(DRAIN_SECONDS)
         self._writer.close()
 
 
-@contextlib.contextmanager
-def _signals(loop: asyncio.AbstractEventLoop, on_signal: Callable[[], None]) -> Iterator[None]:
-    """Turn the signals that end a process into a bounded end; Windows has fewer of them."""
-    names = [name for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
-    numbers = [getattr(signal, name) for name in names]
-    before = {number: signal.getsignal(number) for number in numbers}
-    for number in numbers:
-        signal.signal(number, lambda *_: loop.call_soon_threadsafe(on_signal))
+async def _step(what: str, closing: Awaitable[None], timeout_seconds: float) -> None:
     try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        async with asyncio.timeout(timeout_seconds):
+            await closing
+    except Exception:
+        logger.exception("%s could not be closed in order", what)
+
+
+def _catch_signals(loop: asyncio.AbstractEventLoop, on_signal: Callable[[], None]) -> None:
+    """Turn the signals that end a process into a bounded end; Windows has fewer of them.
+
+    They stay caught: a second one, or one that comes late, must not cut that end short.
+    """
+
+    def caught(*_: object) -> None:
+        # Without a descriptor to show it on there is no such guard, but an end in order.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            faulthandler.dump_traceback_later(HUNG_SECONDS, exit=True)
+        # The loop is closed when all is done; then nobody is left to tell.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(on_signal)
+
+    for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), caught)
 
 
 def _exit_even_if_a_thread_hangs(code: int) -> None:
-    def leave() -> None:
-        sys.stderr.flush()
-        os._exit(code)
-
-    timer = threading.Timer(EXIT_SECONDS, leave)
+    timer = threading.Timer(EXIT_SECONDS, os._exit, [code])
     timer.daemon = True
     timer.start()
