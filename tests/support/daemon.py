@@ -7,11 +7,13 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 # Far more than anything here takes on a busy machine; a test that waits this long has failed.
 PATIENCE_SECONDS = 30.0
+
+SERVE = (sys.executable, "-m", "treadle", "serve")
 
 
 class RpcError(Exception):
@@ -57,11 +59,12 @@ class Daemon:
         return await self.request("initialize", {"capabilities": {}, **params})
 
     async def request(self, method: str, params: object = None) -> Any:
-        """Send a request and return its result, or raise RpcError."""
-        return await self.ask(method, params)
+        """Send a request and return its result, within a bound, or raise RpcError."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await self.ask(method, params)
 
     def ask(self, method: str, params: object = None) -> asyncio.Future[Any]:
-        """Send a request; the future has its result or its RpcError, and its id in `.id`."""
+        """Send a request; the future has its result or its RpcError, and its `request_id`."""
         self._last_id += 1
         answer = self.expect(self._last_id)
         message = {"jsonrpc": "2.0", "id": self._last_id, "method": method}
@@ -84,6 +87,17 @@ class Daemon:
         """Send one message, framed."""
         self.stdin.write(frame(message))
 
+    async def raw(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self.stdin.write(data)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await self.stdin.drain()
+
+    async def still_answers(self) -> None:
+        """Prove that the connection lives, and that everything sent before was answered."""
+        listed = await self.request("session/list")
+        assert listed == {"sessions": []}, listed
+
     async def stray(self) -> dict[str, Any]:
         """Wait for the next reply that answers none of our requests, and take it."""
         await self.until(lambda: bool(self.strays))
@@ -103,8 +117,7 @@ class Daemon:
         return [
             event["params"]
             for event in self.events
-            if event["method"] == method
-            and instance in (None, event["params"].get("instance"))
+            if event["method"] == method and instance in (None, event["params"].get("instance"))
         ]
 
     async def end(self) -> int:
@@ -176,7 +189,11 @@ async def _read_frame(stdout: asyncio.StreamReader) -> dict[str, Any] | None:
 
 @contextlib.asynccontextmanager
 async def daemon(
-    *arguments: str, env: Mapping[str, str] | None = None, initialize: bool = True, **spawn: Any
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    initialize: bool = True,
+    program: Sequence[str] = SERVE,
+    **spawn: Any,
 ) -> AsyncIterator[Daemon]:
     """Start `treadle serve` in a process of its own; it is gone at the end, whatever happened.
 
@@ -184,13 +201,11 @@ async def daemon(
         arguments: further ones of `serve`.
         env: variables beside those of this process.
         initialize: whether to say hello first.
+        program: what to start instead, such as a driver that breaks something first.
         spawn: further ones of `create_subprocess_exec`.
     """
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "treadle",
-        "serve",
+        *program,
         *arguments,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
