@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from treadle.cli import model as command
+from treadle.cli.main import main
 from treadle.errors import NoModel
 from treadle.folders import CACHE_VARIABLE
 from treadle.models.embedded.files import EMBEDDED_FILE, FILE_VARIABLE, cached_path
@@ -32,12 +34,22 @@ def install(cache: Path) -> Path:
     return path
 
 
-def run(*arguments: str, typed: str | None = None) -> tuple[int, str, str]:
-    result = CliRunner().invoke(command.app, list(arguments), input=typed)
-    return result.exit_code, result.stdout, result.stderr
+Run = Callable[..., tuple[int, str, str]]
 
 
-def test_list_says_what_there_is_and_what_it_is_worth(cache: Path) -> None:
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return what runs `treadle model …` and gives back exit code, output and complaint."""
+
+    def run_command(*arguments: str, typed: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        code = main(["model", *arguments])
+        return code, *capsys.readouterr()
+
+    return run_command
+
+
+def test_list_says_what_there_is_and_what_it_is_worth(run: Run, cache: Path) -> None:
     code, said, _ = run("list")
     assert code == 0
     assert "Qwen2.5-Coder-0.5B-Instruct (Q4_K_M): 491 MB, Apache-2.0" in said
@@ -48,23 +60,23 @@ def test_list_says_what_there_is_and_what_it_is_worth(cache: Path) -> None:
     assert f"installed: {path}" in run("list")[1]
 
 
-def test_list_says_when_the_runtime_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_says_when_the_runtime_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_has_runtime", lambda: False)
 
     assert "not installed; install it: pip install 'treadle[local]'" in run("list")[1]
 
 
-def test_path_prints_the_path_alone_or_fails_with_what_to_do(cache: Path) -> None:
+def test_path_prints_the_path_alone_or_fails_with_what_to_do(run: Run, cache: Path) -> None:
     assert run("path") == (
         1,
         "",
-        "error: the model is not installed\n  run `treadle model pull`\n",
+        "treadle: the model is not installed [no_model]\n  run `treadle model pull`\n",
     )
     path = install(cache)
     assert run("path") == (0, f"{path}\n", "")
 
 
-def test_remove_asks_and_says_how_much_is_free_again(cache: Path) -> None:
+def test_remove_asks_and_says_how_much_is_free_again(run: Run, cache: Path) -> None:
     path = install(cache)
 
     assert run("remove", typed="n\n")[0] == 1
@@ -76,7 +88,7 @@ def test_remove_asks_and_says_how_much_is_free_again(cache: Path) -> None:
 
 
 def test_pull_says_the_size_first_and_tells_each_tenth_once(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pull(_: Path, progress: Callable[[int, int], None]) -> Path:
         for done in range(101):
@@ -95,18 +107,18 @@ def test_pull_says_the_size_first_and_tells_each_tenth_once(
     assert lines[-1] == f"ready: {cached_path(cache)}"
 
 
-def test_a_pull_that_fails_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pull_that_fails_says_what_to_do(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def pull(*_: object) -> Path:
         raise NoModel("no network", how="plug it in")
 
     monkeypatch.setattr(command, "pull", pull)
 
     code, _, complaint = run("pull")
-    assert (code, complaint) == (1, "error: no network\n  plug it in\n")
+    assert (code, complaint) == (1, "treadle: no network [no_model]\n  plug it in\n")
 
 
 def test_a_file_of_ones_own_is_used_and_nothing_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / "own.gguf"
     own.write_bytes(BODY)
@@ -118,7 +130,9 @@ def test_a_file_of_ones_own_is_used_and_nothing_fetched(
     assert run("path") == (0, f"{own}\n", "")
 
 
-def test_a_file_of_ones_own_that_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_ones_own_that_is_gone_is_an_error(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(FILE_VARIABLE, str(Path("gone.gguf").absolute()))
 
     for verb in ("list", "pull", "path"):

@@ -31,18 +31,16 @@ app.add_typer(agents.app, name="agents")
 app.add_typer(model.app, name="model")
 
 
-@app.command("serve", context_settings={"ignore_unknown_options": True})
-def serve(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+@app.command("serve")
+def _serve() -> None:
     """Speak JSON-RPC on standard input and output, for an editor or a script."""
-    from treadle.cli.serve import serve as run_serve
-
-    raise typer.Exit(run_serve(arguments or []))
+    # Listed here for `--help` alone: `cli/main.py` takes the word before this module loads.
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; a failure is one line on standard error."""
     try:
-        app(args=list(arguments))
+        app(args=list(arguments), prog_name="treadle")
     except SystemExit as leave:
         return int(leave.code or 0)
     except (RemoteError, TreadleError) as error:
@@ -51,15 +49,22 @@ def run(arguments: Sequence[str]) -> int:
     return exit_codes.OK
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"treadle {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=_print_version
+        ),
     ] = False,
 ) -> None:
-    if version:
-        print(f"treadle {__version__}")
-        raise typer.Exit
+    """Keep the options that come before a command."""
 
 
 def _tell(error: RemoteError | TreadleError) -> None:
@@ -67,4 +72,4 @@ def _tell(error: RemoteError | TreadleError) -> None:
     print(f"treadle: {error}" + (f" [{reason}]" if reason else ""), file=sys.stderr)
     data = error.data if isinstance(error, TreadleError) else error.error.get("data") or {}
     if how := data.get("how"):
-        print(how, file=sys.stderr)
+        print(f"  {how}", file=sys.stderr)

@@ -58,6 +58,11 @@ class Client:
         self._connection.receive(json.dumps(message).encode())
         return await answer
 
+    async def leave(self) -> None:
+        """Shut the daemon down; what it tells of that is nobody's business any more."""
+        self._on_event = lambda method, params: None
+        await self.request("shutdown")
+
     def _take(self, body: bytes) -> None:
         message = json.loads(body)
         if "method" in message:
@@ -86,4 +91,4 @@ async def local_client(
     try:
         yield client
     finally:
-        await client.request("shutdown")
+        await client.leave()

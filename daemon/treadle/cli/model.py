@@ -41,14 +41,13 @@ def list_models() -> None:
     file, cache = EMBEDDED_FILE, find_folders().cache
     print(f"{file.name}: {file.size}, {file.licence}")
     print("  tiny and often wrong: it shows that everything works; set an endpoint for real use")
-    with _told():
-        own = own_path()
-        if own is not None:
-            print(f"  in its place: {own} (from {FILE_VARIABLE})")
-        elif path := model_path(cache):
-            print(f"  installed: {path}")
-        else:
-            print("  not installed: run `treadle model pull`")
+    own = own_path()
+    if own is not None:
+        print(f"  in its place: {own} (from {FILE_VARIABLE})")
+    elif path := model_path(cache):
+        print(f"  installed: {path}")
+    else:
+        print("  not installed: run `treadle model pull`")
     print(f"  from: {file.repository}")
     runtime = "installed" if _has_runtime() else f"not installed; {HOW_TO_GET_RUNTIME}"
     print(f"  runtime (xllamacpp): {runtime}")
@@ -58,14 +57,13 @@ def list_models() -> None:
 def pull_model() -> None:
     """Fetch the model file, or go on with a fetch that was interrupted."""
     file, cache = EMBEDDED_FILE, find_folders().cache
-    with _told():
-        own = own_path()
-        if own is not None:
-            print(f"{FILE_VARIABLE} is set: {own} is used, nothing is fetched")
-            return
-        print(f"{file.name}: {file.size}, {file.licence}, to {cached_path(cache)}", flush=True)
-        with _progress() as progress:
-            path = pull(cache, progress)
+    own = own_path()
+    if own is not None:
+        print(f"{FILE_VARIABLE} is set: {own} is used, nothing is fetched")
+        return
+    print(f"{file.name}: {file.size}, {file.licence}, to {cached_path(cache)}", flush=True)
+    with _progress() as progress:
+        path = pull(cache, progress)
     print(f"ready: {path}")
     if not _has_runtime():
         print(f"its runtime is missing; {HOW_TO_GET_RUNTIME}")
@@ -74,11 +72,10 @@ def pull_model() -> None:
 @app.command("path")
 def show_path() -> None:
     """Print the path of the model file."""
-    with _told():
-        path = model_path(find_folders().cache)
-        if path is None:
-            raise NoModel("the model is not installed", how="run `treadle model pull`")
-        print(path)
+    path = model_path(find_folders().cache)
+    if path is None:
+        raise NoModel("the model is not installed", how="run `treadle model pull`")
+    print(path)
 
 
 @app.command("remove")
@@ -94,9 +91,8 @@ def remove_model(
     size_mb = sum(path.stat().st_size for path in found) / 1_000_000
     if not yes:
         typer.confirm(f"Delete {target} ({size_mb:.0f} MB)?", abort=True)
-    with _told():
-        for path in found:
-            _delete(path)
+    for path in found:
+        _delete(path)
     print(f"removed {target}: {size_mb:.0f} MB are free again")
 
 
@@ -112,17 +108,6 @@ def _delete(path: Path) -> None:
         raise NoModel(
             f"{path} cannot be deleted ({error})", how="end the programs that use it"
         ) from error
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Tell an error as a person reads it, and end with exit code 1."""
-    try:
-        yield
-    except NoModel as error:
-        print(f"error: {error.message}", file=sys.stderr)
-        print(f"  {error.data['how']}", file=sys.stderr)
-        raise typer.Exit(1) from None
 
 
 @contextmanager
