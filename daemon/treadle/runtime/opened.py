@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from treadle.agents.definition import AgentDefinition
+from treadle.agents.definition import AgentDefinition, SandboxKind
 from treadle.agents.model_choice import choose_model
 from treadle.agents.options import SessionOptions, advertised_tools, narrow
 from treadle.models.completion import Completion
@@ -26,19 +26,50 @@ from treadle.turn.default import default_agent
 DEFAULT_MAX_TURNS = 25
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where tools act: the sandbox, and the agent's word and the folder that it was made by."""
+
+    kind: SandboxKind
+    cwd: Path | None
+    sandbox: Sandbox
+
+    @classmethod
+    def of(cls, kind: SandboxKind, cwd: Path | None) -> Place:
+        """Make a place; a local sandbox without a folder is a virtual one."""
+        if kind == "local" and cwd is not None:
+            return cls(kind, cwd, LocalSandbox(cwd))
+        return cls(kind, cwd, VirtualSandbox())
+
+
 class Opened:
     """An open session's thread, place and model.
 
-    The thread comes from the record; everything else comes from the agent, anew at each turn.
+    The thread comes from the record; everything else comes from the agent, anew at each turn,
+    but for the folder, which is fixed when the pair opens.
+
+    Args:
+        pair: whose session.
+        services: the daemon's.
+        options: what the client asked for when it opened.
+        place: where its tools act.
+        thread: the pair's.
     """
 
-    pair: Pair
-    services: Services
-    options: SessionOptions
-    thread: Thread
-    sandbox: Sandbox
-    _completions: dict[ModelSpec, Completion] = field(default_factory=dict)
+    def __init__(
+        self,
+        pair: Pair,
+        services: Services,
+        options: SessionOptions,
+        place: Place,
+        thread: Thread,
+    ) -> None:
+        self.options = options
+        self.thread = thread
+        self._pair = pair
+        self._services = services
+        self._place = place
+        self._model: tuple[ModelSpec, Completion] | None = None
 
     async def agent(self, max_turns: int | None) -> Agent:
         """Build the agent for one turn from its definition as it stands now.
@@ -50,33 +81,38 @@ class Opened:
             RequestFailed: the agent is gone or broken, or no model can answer.
         """
         definition, spec = await asyncio.to_thread(self._definition, max_turns)
+        if definition.sandbox != self._place.kind:
+            self._place = Place.of(definition.sandbox, self._place.cwd)
         return default_agent(
             thread=self.thread,
             instructions=definition.instructions,
             max_turns=definition.max_turns or DEFAULT_MAX_TURNS,
             tools=advertised_tools(definition),
-            sandbox=self.sandbox,
+            sandbox=self._place.sandbox,
             completion=self._completion(spec),
         )
 
     def close(self) -> None:
-        """Give back everything held; safe to call twice."""
+        """Give back everything held; safe to call twice.
+
+        Whatever is left behind of a turn can say nothing more: the thread refuses it.
+        """
         self.thread.close()
-        self._completions.clear()
 
     def _definition(self, max_turns: int | None) -> tuple[AgentDefinition, ModelSpec]:
-        catalogue = self.services.catalogue
-        definition = narrow(catalogue.find(self.pair.agent), self.options)
+        catalogue = self._services.catalogue
+        definition = narrow(catalogue.find(self._pair.agent), self.options)
         if max_turns is not None:
             definition = narrow(definition, SessionOptions(max_turns=max_turns))
         return definition, choose_model(definition, catalogue.config(), os.environ)
 
     def _completion(self, spec: ModelSpec) -> Completion:
-        """Return the session's completion for a model; it keeps the encoded history."""
-        if spec not in self._completions:
-            self._completions.clear()
-            self._completions[spec] = self.services.models.completion(spec)
-        return self._completions[spec]
+        """Return the session's completion; while the model is the same it is the same one,
+        which keeps the encoded history.
+        """
+        if self._model is None or self._model[0] != spec:
+            self._model = spec, self._services.models.completion(spec)
+        return self._model[1]
 
 
 def open_session(
@@ -94,19 +130,25 @@ def open_session(
         RequestFailed: no such agent, options that widen, a thread that is held or unreadable.
     """
     definition = narrow(services.catalogue.find(pair.agent), options)
-    durable = services.catalogue.config().sessions.durability == "file"
+    is_durable = services.catalogue.config().sessions.durability == "file"
+    place = Place.of(definition.sandbox, definition.cwd or default_cwd)
+    # The thread last: nothing after it can fail and leave its lock behind.
     thread = (
         Thread.open(
             thread_path(services.folders.data, *pair), agent=pair.agent, instance=pair.instance
         )
-        if durable
-        else Thread.in_memory()
+        if is_durable
+        else _memory_thread(pair, services.memory)
     )
-    return Opened(pair, services, options, thread, _sandbox(definition, default_cwd))
+    return Opened(pair, services, options, place, thread)
 
 
-def _sandbox(definition: AgentDefinition, default_cwd: Path | None) -> Sandbox:
-    cwd = definition.cwd or default_cwd
-    if definition.sandbox == "local" and cwd is not None:
-        return LocalSandbox(cwd)
-    return VirtualSandbox()
+def _memory_thread(pair: Pair, kept: dict[Pair, Thread]) -> Thread:
+    """Return a thread that goes on where the pair's last one in memory ended."""
+    thread = Thread.in_memory()
+    if before := kept.get(pair):
+        thread.messages[:] = before.messages
+        thread.turns = before.turns
+        thread.created = False
+    kept[pair] = thread
+    return thread

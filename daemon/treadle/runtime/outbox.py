@@ -25,14 +25,19 @@ class Pair(NamedTuple):
 
 
 State: TypeAlias = Literal["idle", "running", "waiting", "closed"]
+Storage: TypeAlias = Literal["ok", "degraded"]
 
 
 @dataclass(frozen=True, slots=True)
 class StateChanged:
-    """What the session does now, and how many prompts wait behind that."""
+    """What the session does now, how many prompts wait, and whether its thread can be written.
+
+    The number of those that wait says nothing while the session is closed.
+    """
 
     state: State
     queued: int
+    storage: Storage = "ok"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
-from treadle.errors import ShuttingDown, TreadleError, UnknownSession
+from treadle.errors import ShuttingDown, UnknownSession
 from treadle.folders import Folders
 from treadle.runtime.outbox import Pair, State
 from treadle.runtime.services import Services
 from treadle.runtime.session import Session
 from treadle.thread.catalogue import list_threads
+from treadle.thread.files import check_regular
 from treadle.thread.message import Message
 from treadle.thread.paths import thread_path
 from treadle.thread.repair import view
 from treadle.thread.replay import load
+from treadle.thread.thread import Thread
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +72,23 @@ class Runtime:
             agent: only this agent's.
         """
         stored = await asyncio.to_thread(list_threads, self.services.folders.data)
-        summaries = {
-            Pair(thread.agent, thread.instance): SessionSummary(
-                Pair(thread.agent, thread.instance),
+        found = {
+            Pair(each.agent, each.instance): SessionSummary(
+                Pair(each.agent, each.instance),
                 "closed",
-                thread.messages,
-                thread.updated_at,
-                thread.held_by,
+                each.messages,
+                each.updated_at,
+                each.held_by,
             )
-            for thread in stored
+            for each in stored
         }
-        for pair, session in self._sessions.items():
-            if session.thread is not None:
-                before = summaries.get(pair)
-                summaries[pair] = SessionSummary(
-                    pair,
-                    session.state,
-                    len(session.thread.messages),
-                    before.updated_at if before else None,
-                    before.held_by if before else None,
-                )
-        return [each for each in summaries.values() if agent in (None, each.pair.agent)]
+        found |= {
+            pair: self._summary(pair, thread, found.get(pair))
+            for pair, thread in self._threads_here().items()
+        }
+        chosen = [each for each in found.values() if agent in (None, each.pair.agent)]
+        chosen.sort(key=lambda each: each.pair)
+        return sorted(chosen, key=lambda each: each.updated_at or "", reverse=True)
 
     async def read(self, pair: Pair, *, model_view: bool = False) -> list[Message]:
         """Return a thread's messages, oldest first; never waits behind a turn.
@@ -98,28 +101,62 @@ class Runtime:
             UnknownSession: nothing is open or stored under this pair.
             ThreadUnreadable: the thread's file cannot be opened.
         """
-        session = self.find(pair)
-        if session is not None and session.thread is not None:
-            messages = list(session.thread.messages)
+        thread = self._threads_here().get(pair)
+        if thread is not None:
+            # A copy, because a turn may be adding to it.
+            messages = list(thread.messages)
         else:
-            path = thread_path(self.services.folders.data, *pair)
-            if not path.exists():
-                raise UnknownSession(
-                    f"nothing is stored for agent {pair.agent!r}, instance {pair.instance!r}"
-                )
-            messages = (await asyncio.to_thread(load, path)).messages
-        return view(messages) if model_view else messages
+            messages = await asyncio.to_thread(_stored, self.services.folders.data, pair)
+        return await asyncio.to_thread(view, messages) if model_view else messages
 
     async def close(self) -> None:
         """Interrupt every turn, close every session, stop every model; each wait is bounded."""
         self._closing = True
         closing = [session.close("interrupted") for session in list(self._sessions.values())]
         for ended in await asyncio.gather(*closing, return_exceptions=True):
-            if isinstance(ended, BaseException) and not isinstance(ended, TreadleError):
-                raise ended
+            if isinstance(ended, BaseException):
+                # A lock that stays goes with the process; nothing else may stay because of it.
+                logger.warning("a session could not be closed: %r", ended)
         await self.services.models.close()
+
+    def _threads_here(self) -> dict[Pair, Thread]:
+        """Return the threads whose messages this process has: open ones, and those in memory."""
+        is_open = {
+            pair: session.thread
+            for pair, session in self._sessions.items()
+            if session.thread is not None
+        }
+        return {**self.services.memory, **is_open}
+
+    def _summary(self, pair: Pair, thread: Thread, stored: SessionSummary | None) -> SessionSummary:
+        """Describe a thread of this process; its file, if it has one, knows when it changed."""
+        session = self.find(pair)
+        last = thread.messages[-1].at if thread.messages else None
+        return SessionSummary(
+            pair,
+            session.state if session else "closed",
+            len(thread.messages),
+            stored.updated_at if stored and thread.path else last,
+            os.getpid() if session and session.thread and thread.path else None,
+        )
 
     def _forget(self, session: Session) -> None:
         if self._sessions.get(session.pair) is session:
             del self._sessions[session.pair]
             self._last_seqs[session.pair] = session.outbox.last_seq
+
+
+def _stored(data: Path, pair: Pair) -> list[Message]:
+    """Read a thread's file.
+
+    Raises:
+        UnknownSession: there is none.
+        ThreadUnreadable: it cannot be opened.
+    """
+    path = thread_path(data, *pair)
+    check_regular(path)
+    if not path.exists():
+        raise UnknownSession(
+            f"nothing is stored for agent {pair.agent!r}, instance {pair.instance!r}"
+        )
+    return load(path).messages

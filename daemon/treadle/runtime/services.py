@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from functools import cached_property
 
 from treadle.agents.catalogue import Catalogue
 from treadle.folders import Folders
 from treadle.models.provider import Models
+from treadle.runtime.outbox import Pair
+from treadle.thread.thread import Thread
 
 
 class Services:
-    """Made once per daemon; cheap to make, so that nothing of weight loads before it is used."""
+    """Made once per daemon; cheap to make, so that nothing of weight loads before it is used.
+
+    Attributes:
+        memory: the threads that are kept in memory only (`durability = "memory"`), also of
+            sessions that are closed; they live as long as the daemon.
+    """
 
     def __init__(self, folders: Folders) -> None:
         self.folders = folders
         self.catalogue = Catalogue(folders.config)
         self.models = Models(folders.cache)
+        self.memory: dict[Pair, Thread] = {}
+        self._turn_slots: asyncio.Semaphore | None = None
 
-    @cached_property
-    def turn_slots(self) -> asyncio.Semaphore:
-        """The turns that may run at once across all sessions.
+    async def turn_slots(self) -> asyncio.Semaphore:
+        """Return the bound on turns that run at once across all sessions.
 
         Fair between sessions: waiters are served in order, and a session waits for one at a time.
         The configuration's figure is read once, at the first turn.
+
+        Raises:
+            InvalidAgent: `config.toml` is broken and never was good.
         """
-        return asyncio.Semaphore(self.catalogue.config().sessions.turns_in_flight)
+        if self._turn_slots is None:
+            config = await asyncio.to_thread(self.catalogue.config)
+            # Another session may have been quicker while the file was read.
+            self._turn_slots = self._turn_slots or asyncio.Semaphore(
+                config.sessions.turns_in_flight
+            )
+        return self._turn_slots

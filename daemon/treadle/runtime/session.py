@@ -10,22 +10,24 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from treadle.agents.options import SessionOptions
-from treadle.errors import Busy, InternalError, OptionsDiffer, TreadleError
-from treadle.runtime.lane import Lane
+from treadle.errors import Busy, InternalError, OptionsDiffer, StorageDegraded, TreadleError
+from treadle.runtime.lane import Job, Lane
 from treadle.runtime.opened import Opened, open_session
-from treadle.runtime.outbox import Outbox, Pair, State, StateChanged, TurnEnded
+from treadle.runtime.outbox import Outbox, Pair, State, StateChanged, Storage, TurnEnded
 from treadle.runtime.services import Services
-from treadle.runtime.turn_in_flight import StopCause, TurnInFlight
-from treadle.thread.message import Message, Usage
+from treadle.runtime.turn_in_flight import StopCause, TurnInFlight, TurnStopped
+from treadle.thread.message import Message
 from treadle.thread.thread import Thread
 from treadle.turn.agent import Agent
 from treadle.turn.env import Env
 from treadle.turn.events import TurnDone
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # A close waits this long for its place in the lane once the turn was stopped: for a thread that
 # is just being opened, and for the last flush.
@@ -69,11 +71,12 @@ class Session:
         self.outbox = Outbox(pair, last_seq)
         self._services = services
         self._on_rest = on_rest
-        self._lane = Lane(self._rest)
+        self._lane = Lane(on_told=self._announce, on_empty=self._rest)
         self._opened: Opened | None = None
         self._turns: list[TurnInFlight] = []  # the running one first, then those that wait
         self._running: TurnInFlight | None = None
-        self._announced = StateChanged("closed", 0)
+        self._storage: Storage = "ok"
+        self._announced = self._state_now()
 
     @property
     def state(self) -> State:
@@ -104,7 +107,7 @@ class Session:
             thread = (await self._ensure_open(options, default_cwd)).thread
             return thread, thread.created and not was_open
 
-        return await self._lane.submit(open_now).outcome
+        return await self._outcome(self._lane.submit(open_now))
 
     async def prompt(self, prompt: Prompt) -> Outcome:
         """Run one turn when its time comes, opening the session first if need be.
@@ -120,15 +123,16 @@ class Session:
         turn = TurnInFlight()
         self._turns.append(turn)
         job = self._lane.submit(lambda: self._run_prompt(prompt, turn))
-        self._announce()
+        if len(self._turns) > 1:
+            self._announce()
         try:
-            return await job.outcome
+            return await self._outcome(job)
         except asyncio.CancelledError:
-            if self._lane.withdraw(job):
+            if job.has_begun:
+                await turn.stop("cancelled")
+            else:
                 self._turns.remove(turn)
                 self._announce()
-            else:
-                await turn.stop("cancelled")
             raise
 
     async def cancel(self, number: int | None = None) -> int | None:
@@ -136,7 +140,7 @@ class Session:
 
         Returns:
             The number of the turn that was stopped, 0 for one that had none yet;
-            None when there was nothing to stop or it would not end.
+            None when there was nothing to stop or it has not ended yet.
         """
         turn = self._turns[0] if self._turns else None
         if turn is None or (number is not None and number != turn.number):
@@ -147,24 +151,39 @@ class Session:
     async def close(self, cause: StopCause = "closed") -> bool:
         """Stop the running turn, end the prompts that wait, give back what is held.
 
+        What is asked after a close runs behind it and opens the session anew.
+
         Returns:
             Whether the session was open.
 
         Raises:
-            Busy: a turn would not end within the bound; it goes on being stopped.
+            Busy: the thread is still being opened after the bound; the close follows that.
         """
         job = self._lane.submit(self._close)
         for turn in self._turns:
-            turn.cause = turn.cause or cause
+            turn.mark(cause)
         if self._turns:
             await self._turns[0].stop(cause)
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 return await job.outcome
         except TimeoutError:
-            raise Busy("a turn does not end; it is still being stopped") from None
+            raise Busy("the session is still being opened; it is closed right after") from None
+
+    async def _outcome(self, job: Job[T]) -> T:
+        """Wait for a job; a caller that is cancelled takes back one that has not begun."""
+        try:
+            return await job.outcome
+        except asyncio.CancelledError:
+            self._lane.withdraw(job)
+            raise
 
     async def _ensure_open(self, options: SessionOptions, default_cwd: Path | None) -> Opened:
+        """Open the session, or find it open with these options.
+
+        Raises:
+            RequestFailed: it cannot be opened, or is open with other options.
+        """
         if self._opened is None:
             self._opened = await asyncio.to_thread(
                 open_session, self.pair, self._services, options, default_cwd
@@ -180,71 +199,83 @@ class Session:
         return self._opened
 
     async def _run_prompt(self, prompt: Prompt, turn: TurnInFlight) -> Outcome:
-        """Run a prompt's turn in the lane; whatever happens, the turn ends exactly once."""
+        """Run a prompt's turn in the lane; whatever happens, it ends exactly once, and is told."""
+        error: TreadleError | None = None
         try:
-            if turn.cause is not None:
-                return _never_began(turn)
-            opened = await self._ensure_open(prompt.options, prompt.default_cwd)
-            agent = await opened.agent(prompt.max_turns)
-            return await self._run_turn(agent, prompt, turn, opened.thread)
+            await self._run_turn(prompt, turn)
+        except TurnStopped as stopped:
+            if stopped.left_behind:
+                self._let_go_at_once()
+        except TreadleError as raised:
+            error = raised
+        except Exception:
+            logger.exception("a turn failed in a way nobody foresaw")
+            error = InternalError("the turn failed inside the daemon; its log says how")
         finally:
             self._turns.remove(turn)
             self._running = None
-            turn.end()
-            self._announce()
-
-    async def _run_turn(
-        self, agent: Agent, prompt: Prompt, turn: TurnInFlight, thread: Thread
-    ) -> Outcome:
-        ended: list[TurnDone] = []
-        agent.on("done", lambda _env, done: ended.append(done))
-        self._forward(agent, turn)
-        first = len(thread.messages)
-        error = await self._settle(turn, agent, prompt)
-        if not ended:
-            if error is not None:
-                raise error
-            return _never_began(turn)
-        self.outbox.emit(TurnEnded(ended[0], error), turn.number)
+            done = turn.end(error)
+        self._tell_the_end(turn, done, error)
         if error is not None:
             raise error
-        messages = (min(first, len(thread.messages) - 1), len(thread.messages) - 1)
-        return Outcome(ended[0], turn.number, messages)
+        return Outcome(done, turn.number, turn.messages)
 
-    async def _settle(
-        self, turn: TurnInFlight, agent: Agent, prompt: Prompt
-    ) -> TreadleError | None:
-        """Run the turn to its end; return the error that its prompt is answered with."""
-        try:
-            await turn.run(self._take_turn(turn, agent, prompt))
-        except asyncio.CancelledError:
-            return None
-        except TreadleError as error:
-            return error
-        except BaseException:
-            logger.exception("a turn failed in a way nobody foresaw")
-            return InternalError("the turn failed inside the daemon; its log says how")
-        return None
+    async def _run_turn(self, prompt: Prompt, turn: TurnInFlight) -> None:
+        """Take a prompt's turn.
 
-    async def _take_turn(self, turn: TurnInFlight, agent: Agent, prompt: Prompt) -> Env:
-        async with self._services.turn_slots:
-            self._running = turn
+        Raises:
+            TurnStopped: it was stopped, maybe before it began.
+            TreadleError: it cannot begin, or ended with an error.
+        """
+        if turn.cause is not None:
+            raise TurnStopped
+        opened = await self._ensure_open(prompt.options, prompt.default_cwd)
+        agent = await opened.agent(prompt.max_turns)
+        slots = await self._services.turn_slots()
+        if slots.locked():
             self._announce()
-            return await agent.start(prompt.messages, metadata={"session_id": "/".join(self.pair)})
+        await turn.run(slots.acquire())
+        try:
+            turn.follow(agent, opened.thread)
+            self._listen(agent, turn)
+            metadata = {"session_id": "/".join(self.pair)}
+            await turn.run(agent.start(prompt.messages, metadata=metadata))
+        finally:
+            slots.release()
 
-    def _forward(self, agent: Agent, turn: TurnInFlight) -> None:
+    def _listen(self, agent: Agent, turn: TurnInFlight) -> None:
         """Make the agent's events the session's."""
 
-        def begin(env: Env, _: object) -> None:
-            turn.env = env
+        def step(_env: Env, _payload: object) -> None:
+            # The first sign of a turn whose prompt is in the thread, which has numbered it.
+            self._running = turn
+            self._announce()
 
-        def forward(env: Env, payload: object) -> None:
-            turn.number = env.metadata.get("turn")
-            self.outbox.emit(payload, turn.number)  # type: ignore[arg-type]  # by the names below
+        def forward(_env: Env, payload: object) -> None:
+            if not turn.has_ended:
+                self.outbox.emit(payload, turn.number)  # type: ignore[arg-type]  # by the names below
 
-        agent.on("turn", begin)
+        agent.on("step", step)
         for name in ("delta", "tool_call", "tool_result"):
             agent.on(name, forward)
+
+    def _tell_the_end(self, turn: TurnInFlight, done: TurnDone, error: TreadleError | None) -> None:
+        if isinstance(error, StorageDegraded):
+            self._storage = "degraded"
+        elif turn.number is not None:
+            self._storage = "ok"
+        self.outbox.emit(TurnEnded(done, error), turn.number)
+        self._announce()
+
+    def _let_go_at_once(self) -> None:
+        """Close under a turn that would not end: it can say nothing more.
+
+        On the loop, not in a worker: that turn may be about to write. The next prompt opens the
+        thread anew, which ends the turn in the file as interrupted.
+        """
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
 
     async def _close(self) -> bool:
         opened, self._opened = self._opened, None
@@ -254,9 +285,13 @@ class Session:
         self._announce()
         return True
 
+    def _state_now(self) -> StateChanged:
+        waiting = len(self._turns) - (self._running is not None)
+        return StateChanged(self.state, 0 if self.state == "closed" else waiting, self._storage)
+
     def _announce(self) -> None:
         """Tell the watchers what the session does, if that has changed."""
-        now = StateChanged(self.state, max(0, len(self._turns) - 1))
+        now = self._state_now()
         if now != self._announced:
             self._announced = now
             self.outbox.emit(now, self._running.number if self._running else None)
@@ -264,7 +299,3 @@ class Session:
     def _rest(self) -> None:
         if self._opened is None:
             self._on_rest(self)
-
-
-def _never_began(turn: TurnInFlight) -> Outcome:
-    return Outcome(TurnDone(turn.cause or "cancelled", "", Usage(), 0))

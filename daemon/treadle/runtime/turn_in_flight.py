@@ -1,51 +1,122 @@
-"""One prompt's turn while it runs: how it is stopped, and when it has ended."""
+"""One prompt's turn: how it is stopped, whatever it is doing, and how it has ended.
+
+Refuses to know lanes, watchers and what else a session holds.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Literal, TypeAlias
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar
 
+from treadle.errors import TreadleError
+from treadle.thread.message import Message, Usage
+from treadle.thread.records import StopReason
+from treadle.thread.thread import Thread
+from treadle.turn.agent import Agent
 from treadle.turn.env import Env
+from treadle.turn.events import TurnDone
+from treadle.turn.outcome import turn_done
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 StopCause: TypeAlias = Literal["cancelled", "closed", "interrupted"]
 
-# A stopped turn gets this long to end before it is told again: code that swallowed one
-# cancellation seldom swallows the next.
-ESCALATE_SECONDS = 0.5
+# A turn that swallowed one cancel is told again. Not sooner: the layer of the tools gives its
+# tools two seconds, and a second cancel in the middle of that would tear it.
+TELL_AGAIN_SECONDS = 2.5
 
-# A stop is answered after this long at the latest, whatever the turn does.
-STOP_SECONDS = 3.0
+# A turn that is still there after this is left behind: its session goes on without it.
+LEAVE_BEHIND_SECONDS = 3.0
+
+# A stop is answered after this long at the latest. Only a thread that cannot be opened, on a
+# disk that does not answer, is still there then.
+STOP_SECONDS = 3.5
+
+# Tasks that would not end; the loop itself keeps no task alive.
+_left_behind: set[asyncio.Task[Any]] = set()
+
+
+class TurnStopped(Exception):  # noqa: N818 - no error of anybody's: the turn did as it was told
+    """The turn was stopped, maybe before it began; `left_behind` says that it still runs."""
+
+    def __init__(self, *, left_behind: bool = False) -> None:
+        super().__init__()
+        self.left_behind = left_behind
 
 
 class TurnInFlight:
-    """The turn at the head of a session's lane.
+    """A prompt's turn from the moment the prompt is accepted.
 
-    It may be stopped from the moment it exists: before its model is called, while it runs,
+    It may be stopped at any time: while it waits, before its model is called, while it runs,
     twice, or late.
+
+    Attributes:
+        cause: why it was told to stop; it never begins if that came first.
+        env: the env of the running turn.
+        number: the turn's number, once its thread has given it one.
+        done: how it ended, once it has.
+        messages: the ordinals of its first and last message, once it has ended.
     """
 
     def __init__(self) -> None:
         self.cause: StopCause | None = None
         self.env: Env | None = None
         self.number: int | None = None
-        self._task: asyncio.Task[Env] | None = None
+        self.done: TurnDone | None = None
+        self.messages: tuple[int, int] | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._leave: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended = asyncio.Event()
 
-    async def run(self, turn: Coroutine[Any, Any, Env]) -> Env:
-        """Run the turn in a task of its own, so that a stop reaches it and nothing else.
+    @property
+    def has_ended(self) -> bool:
+        """Whether its outcome is known."""
+        return self._ended.is_set()
+
+    def follow(self, agent: Agent, thread: Thread) -> None:
+        """Keep what the agent tells of this turn, whose messages go to `thread`."""
+
+        def begin(env: Env, _: object) -> None:
+            self.env = env
+
+        def step(env: Env, _: object) -> None:
+            self.number = env.metadata.get("turn")
+
+        def done(env: Env, done: TurnDone) -> None:
+            self.number = env.metadata.get("turn")
+            self.done = done
+            self.messages = _ordinals(thread.messages, self.number)
+
+        agent.on("turn", begin).on("step", step).on("done", done)
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do a part of the turn in a task of its own, so that a stop reaches it and nothing else.
 
         Raises:
-            asyncio.CancelledError: it was stopped, maybe before it began; `cause` says why.
+            TurnStopped: it was stopped; what it had to say about that is in the env.
         """
-        self._task = asyncio.create_task(turn)
         if self.cause is not None:
-            self._task.cancel()
-        return await self._task
-
-    def end(self) -> None:
-        """Say that the turn is over and its outcome known."""
-        self._ended.set()
+            work.close()
+            raise TurnStopped
+        self._task = task = asyncio.create_task(work)
+        try:
+            either: set[asyncio.Future[Any]] = {task, self._leave}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            # The loop is ending: nothing of the turn stays without an owner.
+            task.cancel()
+            raise
+        if not task.done():
+            _leave_behind(task)
+            raise TurnStopped(left_behind=True)
+        if task.cancelled():
+            raise TurnStopped
+        return task.result()
 
     async def stop(self, cause: StopCause) -> bool:
         """Stop the turn and wait, within a bound, until it has ended.
@@ -56,19 +127,67 @@ class TurnInFlight:
         Returns:
             Whether it has ended.
         """
-        self.cause = self.cause or cause
-        for _ in range(int(STOP_SECONDS / ESCALATE_SECONDS)):
-            self._cancel()
-            try:
-                async with asyncio.timeout(ESCALATE_SECONDS):
-                    await self._ended.wait()
-                return True
-            except TimeoutError:
-                continue
-        return False
+        self.mark(cause)
+        if not self._timers and not self.has_ended:
+            # Timers and no loop here: a caller that goes away stops nothing of it.
+            loop = asyncio.get_running_loop()
+            self._timers = [
+                loop.call_later(TELL_AGAIN_SECONDS, self._tell),
+                loop.call_later(LEAVE_BEHIND_SECONDS, self._leave.set_result, None),
+            ]
+            self._tell()
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._ended.wait()
+        except TimeoutError:
+            return False
+        return True
 
-    def _cancel(self) -> None:
+    def mark(self, cause: StopCause) -> None:
+        """Have the turn end without beginning, when its time comes."""
+        self.cause = self.cause or cause
+
+    def end(self, error: TreadleError | None) -> TurnDone:
+        """Say that the turn is over; what is left behind of it is not heard any more.
+
+        Args:
+            error: what its prompt is answered with, if it is one.
+
+        Returns:
+            How it ended; a turn that never began, or was left behind, did not say so itself.
+        """
+        self._ended.set()
+        for timer in self._timers:
+            timer.cancel()
+        if self.done is None and self.env is not None:
+            self.done = turn_done(self.env, error or asyncio.CancelledError())
+        elif self.done is None:
+            stop_reason: StopReason = "error" if error else self.cause or "cancelled"
+            self.done = TurnDone(stop_reason, "", Usage(), 0, error)
+        return self.done
+
+    def _tell(self) -> None:
         if self.env is not None:
             self.env.stop_reason = self.cause
         if self._task is not None and not self._task.done():
             self._task.cancel()
+
+
+def _ordinals(messages: Sequence[Message], turn: int | None) -> tuple[int, int] | None:
+    """Return the ordinals of a turn's first and last message; None where it has said nothing."""
+    first = len(messages)
+    while first and messages[first - 1].turn == turn:
+        first -= 1
+    return (first, len(messages) - 1) if first < len(messages) else None
+
+
+def _leave_behind(task: asyncio.Task[Any]) -> None:
+    logger.error("a turn does not end though it was told twice; it is left behind")
+    _left_behind.add(task)
+    task.add_done_callback(_end_at_last)
+
+
+def _end_at_last(task: asyncio.Task[Any]) -> None:
+    _left_behind.discard(task)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.warning("a turn that had been left behind ended with %r", error)

@@ -181,7 +181,7 @@ def notification(event: SessionEvent) -> tuple[str, WireStruct]:
     address: dict[str, Any] = {**event.pair._asdict(), "seq": event.seq, "turn": event.turn}
     if isinstance(payload, StateChanged):
         return "session/state", wire.StateNotification(
-            **address, state=payload.state, queued=payload.queued, storage="ok"
+            **address, state=payload.state, queued=payload.queued, storage=payload.storage
         )
     if isinstance(payload, ToolCallStarted):
         call = payload.call
