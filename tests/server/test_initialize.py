@@ -50,9 +50,7 @@ async def test_a_second_initialize_is_refused() -> None:
         await client.still_answers()
 
 
-async def test_notifications_before_initialize_are_dropped_and_nothing_is_sent_before_its_reply() -> (
-    None
-):
+async def test_notifications_before_initialize_are_dropped_and_nothing_precedes_its_reply() -> None:
     async with daemon(initialize=False) as client:
         client.notify("initialized")
         client.notify("session/close", {"agent": "assistant", "instance": "a"})

@@ -1,0 +1,50 @@
+"""What the system knows of a process; Linux tells it under `/proc`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+# Far more than a death takes to be seen.
+PATIENCE_SECONDS = 30.0
+POLL_SECONDS = 0.01
+
+
+def resident_bytes(pid: int) -> int:
+    """Return how much of the machine's memory a process occupies."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time that a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes that a process has started and that still live."""
+    children = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for path in children for child in path.read_text().split()]
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process runs; a zombie does not."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+async def until_dead(pid: int) -> None:
+    """Wait, within a bound, until a process that is not our child has ended."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while is_alive(pid):  # noqa: ASYNC110 - the system tells nobody but a parent
+            await asyncio.sleep(POLL_SECONDS)
