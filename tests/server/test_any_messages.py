@@ -72,10 +72,21 @@ def notifications(draw: st.DrawFn) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
 
+CANCELS = st.builds(
+    lambda number: {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}}, IDS
+)
 ANSWERS = st.fixed_dictionaries({"jsonrpc": st.just("2.0"), "id": IDS, "result": ANY_JSON})
 STEPS = st.lists(
     st.one_of(
-        requests(), requests(), notifications(), ANSWERS, st.just("pass"), st.binary(max_size=9)
+        requests(),
+        requests(),
+        requests(),
+        notifications(),
+        CANCELS,
+        CANCELS,
+        ANSWERS,
+        st.just("pass"),
+        st.binary(max_size=9),
     ),
     max_size=15,
 )

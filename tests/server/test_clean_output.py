@@ -1,0 +1,112 @@
+"""Standard output carries frames and nothing else; `Daemon`'s reader fails at any other byte."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.daemon import daemon
+
+NOISY = (sys.executable, str(Path(__file__).parent / "drivers" / "noisy.py"))
+PAIR = {"agent": "assistant", "instance": "a"}
+
+# Python without a buffer would have written the driver's first words to the pipe before the
+# daemon's own first line runs.
+BUFFERED = {"PYTHONUNBUFFERED": ""}
+
+needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="prints through a POSIX shell")
+
+
+@needs_posix
+async def test_whatever_prints_reaches_standard_error_and_not_the_wire(
+    scripted: Callable[..., str], tmp_path: Path
+) -> None:
+    log = tmp_path / "stderr"
+    env = {**BUFFERED, "TREADLE_MODEL": scripted({"text": "Hello."})}
+    with log.open("wb") as stderr:
+        async with daemon(program=NOISY, env=env, stderr=stderr) as client:
+            assert await client.request("agent/list") == {"agents": [], "problems": []}
+            result = await client.request("session/prompt", {**PAIR, "prompt": "Hi"})
+            assert result["text"] == "Hello."
+            assert await client.end() == 0
+    said = log.read_text()
+    for source in (
+        "before the start",
+        "from print",
+        "from sys.stdout",
+        "from descriptor 1",
+        "from C",
+        "from a child",
+        "from a warning",
+        "from a log",
+        "from a thread",
+        "from a model",
+        "from a model's descriptor 1",
+        "without a line end",
+        "at exit",
+        "from descriptor 1 at exit",
+    ):
+        assert f"noise {source}" in said
+    assert "Current thread" in said  # faulthandler's
+
+
+@needs_posix
+async def test_noise_does_no_harm_when_nobody_reads_standard_error_any_more(
+    scripted: Callable[..., str],
+) -> None:
+    env = {**BUFFERED, "TREADLE_MODEL": scripted({"text": "Hello."})}
+    close_stderr = ("sh", "-c", 'exec "$@" 2>&-', "sh")
+    async with daemon(program=(*close_stderr, *NOISY), env=env) as client:
+        assert await client.request("agent/list") == {"agents": [], "problems": []}
+        result = await client.request("session/prompt", {**PAIR, "prompt": "Hi"})
+        assert result["text"] == "Hello."
+        assert await client.end() == 0
+
+
+@needs_posix
+async def test_standard_error_into_the_same_pipe_stays_off_the_wire() -> None:
+    together = ("sh", "-c", 'exec "$@" 2>&1', "sh")
+    async with daemon(program=(*together, *NOISY), env=BUFFERED) as client:
+        assert await client.request("agent/list") == {"agents": [], "problems": []}
+        assert await client.end() == 0
+
+
+@needs_posix
+async def test_a_log_that_nobody_reads_does_not_stop_the_daemon(tmp_path: Path) -> None:
+    # A FIFO that is open at its other end and never read is full after 64 KiB.
+    fifo = tmp_path / "stderr"
+    os.mkfifo(fifo)
+    unread = os.open(fifo, os.O_RDWR)
+    try:
+        async with daemon(stderr=unread) as client:
+            for _ in range(5000):
+                client.notify("session/prompt", {**PAIR, "prompt": "a log line for each of these"})
+            await client.still_answers()
+            assert await client.end() == 0
+    finally:
+        os.close(unread)
+
+
+async def test_no_traceback_is_sent_when_a_handler_fails(tmp_path: Path) -> None:
+    driver = tmp_path / "driver.py"
+    driver.write_text(
+        "from treadle.cli.main import main\n"
+        "from treadle.server.handlers import HANDLERS\n"
+        "async def fail(params, peer):\n"
+        "    raise ZeroDivisionError('a secret')\n"
+        "HANDLERS['agent/list'] = fail\n"
+        "raise SystemExit(main(['serve']))\n"
+    )
+    log = tmp_path / "stderr"
+    with log.open("wb") as stderr:
+        async with daemon(program=(sys.executable, str(driver)), stderr=stderr) as client:
+            answer = client.ask("agent/list")
+            await client.until(answer.done)
+            message = "agent/list failed inside the daemon; its log says how"
+            assert client.log[-1]["error"] == {"code": -32603, "message": message}
+            assert await client.end() == 0
+    assert "ZeroDivisionError: a secret" in log.read_text()
