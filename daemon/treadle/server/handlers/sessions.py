@@ -79,8 +79,8 @@ async def close(params: CloseParams, peer: Peer) -> CloseResult:
 @handles("session/list")
 async def list_sessions(params: ListParams, peer: Peer) -> ListResult:
     """List one page of the sessions, newest first."""
-    summaries = await peer.runtime.summaries(params.agent)
     start = _position(params.cursor)
+    summaries = await peer.runtime.summaries(params.agent)
     page = summaries[start : start + params.limit]
     return ListResult(
         sessions=[session_info(summary) for summary in page],
@@ -91,9 +91,9 @@ async def list_sessions(params: ListParams, peer: Peer) -> ListResult:
 @handles("session/read")
 async def read(params: ReadParams, peer: Peer) -> ReadResult:
     """Read one page of a thread, oldest first."""
+    start = _position(params.cursor)
     model_view = params.view == "model"
     messages = await peer.runtime.read(pair_of(params), model_view=model_view)
-    start = _position(params.cursor)
     page = messages[start : start + params.limit]
     return ReadResult(
         messages=[
