@@ -38,7 +38,7 @@ class Events:
         if name not in self._subscribers:
             known = ", ".join(sorted(self._subscribers))
             raise ConfigurationError(f"no event {name!r}; there are: {known}")
-        if inspect.iscoroutinefunction(fn):
+        if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__):
             raise ConfigurationError(
                 f"the subscriber of {name!r} is a coroutine function; "
                 "subscribe a plain function and start a task of your own in it"
@@ -47,7 +47,7 @@ class Events:
 
     def emit(self, name: str, env: object, payload: object) -> None:
         """Tell every subscriber of `name`; one that raises is logged and the rest still hear."""
-        for subscriber in self._subscribers[name]:
+        for subscriber in tuple(self._subscribers[name]):
             try:
                 subscriber(env, payload)
             except Exception:

@@ -1,4 +1,4 @@
-"""A stack: layers around one app, built once, called with an env.
+"""A stack: layers around one app, built as often as it is wanted, called with an env.
 
 It knows nothing of what flows through it: a turn's env, a tool call, a conversation to compact.
 """
@@ -64,7 +64,7 @@ class Stack(Generic[EnvT]):
             ConfigurationError: no app was set.
         """
         if self._app is None:
-            raise ConfigurationError("nothing at the bottom of the stack: call run(completion)")
+            raise ConfigurationError("nothing is at the bottom of the stack: call run(…) first")
         app = self._app if between is None else between(self._app)
         for layer, options in reversed(self._layers):
             app = layer(app, **options)
