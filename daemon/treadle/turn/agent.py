@@ -6,7 +6,6 @@ Owns the env's birth and the turn's end. Works without the daemon.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -39,17 +38,21 @@ class Agent:
     def __init__(self) -> None:
         self._stack: Stack[Env] = Stack()
         self._events = turn_events()
-        self._has_completion = False
 
     def use(self, layer: LayerFactory[Env], **options: Any) -> Self:
-        """Add a layer inside those already there; it is built as `layer(app, **options)`."""
+        """Add a layer inside those already there.
+
+        Args:
+            layer: called as `layer(app, **options)` for each turn: a class with one
+                `async __call__(env)`, usually, which awaits `app(env)`.
+            options: whatever the layer takes.
+        """
         self._stack.use(layer, **options)
         return self
 
     def run(self, completion: App[Env]) -> Self:
-        """Set the completion at the bottom of the stack."""
+        """Set the completion at the bottom of the stack, in place of an earlier one."""
         self._stack.run(completion)
-        self._has_completion = True
         return self
 
     def on(self, name: str, fn: Subscriber) -> Self:
@@ -77,42 +80,40 @@ class Agent:
             The turn's env; its last assistant message is the answer.
 
         Raises:
-            ConfigurationError: no completion is set, or there is nothing to say.
+            ConfigurationError: no completion is set, a layer refuses its options, or the prompt
+                cannot be one.
             TreadleError: whatever ended the turn: the model's error, a thread's.
             asyncio.CancelledError: the turn was cancelled; what had been said is kept.
         """
-        if not self._has_completion:
-            raise ConfigurationError("this agent has no completion: call run(completion) first")
-        env = Env(self._events, metadata={"started_at": now(), **(metadata or {})})
-        for message in _messages(prompt):
-            await env.append(message)
-        return await self._run_turn(env)
-
-    async def _run_turn(self, env: Env) -> Env:
-        began = time.monotonic()
         app = self._stack.build(Lint if os.environ.get(LINT_VARIABLE) else None)
-        env.emit("turn", TurnStarted(tuple(env.messages)))
+        env = Env(self._events, _messages(prompt), {"started_at": now(), **(metadata or {})})
         error: BaseException | None = None
+        env.emit("turn", TurnStarted(tuple(env.messages)))
         try:
-            await app(env)
+            with env.timed("turn_seconds"):
+                await app(env)
         except BaseException as caught:
             error = caught
             raise
         finally:
-            env.metadata["timings"] = {"turn_seconds": time.monotonic() - began}
             env.emit("done", turn_done(env, error))
         return env
 
 
-def _messages(prompt: str | Message | Sequence[Message]) -> Sequence[Message]:
+def _messages(prompt: str | Message | Sequence[Message]) -> list[Message]:
     """Return the prompt as messages, whatever form it came in.
 
     Raises:
-        ConfigurationError: it says nothing.
+        ConfigurationError: it says nothing, or holds what is no part of a prompt.
     """
     if isinstance(prompt, str):
         prompt = Message("user", prompt)
     messages = [prompt] if isinstance(prompt, Message) else list(prompt)
-    if not any(message.content or message.tool_calls for message in messages):
+    for message in messages:
+        if not isinstance(message, Message):
+            raise ConfigurationError(f"a prompt is text or messages, not {message!r}")
+        if message.role == "system":
+            raise ConfigurationError("instructions belong in SystemPrompt, not in a prompt")
+    if not any(message.tool_calls or str(message.content or "").strip() for message in messages):
         raise ConfigurationError("the prompt is empty; say something")
     return messages

@@ -5,21 +5,26 @@ Owns how the list of messages may grow. Refuses to know who stores it or which m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from treadle.errors import ConfigurationError
 from treadle.models.completion import ToolSpec
 from treadle.stack.events import Events
 from treadle.thread.message import Message
 from treadle.thread.records import StopReason
+from treadle.turn.events import TurnDone
 
 
 class Thread(Protocol):
     """Where a turn's messages are kept.
 
-    Contract: `append` returns once the line is with the operating system; it raises
-    `StorageDegraded` when it is not, and then the message was not said.
+    Contract: `append` returns once the line is with the operating system, and does not suspend,
+    so that a cancel cannot fall between what is kept and what is said; it raises
+    `StorageDegraded` when the line could not be written, and then the message was not said.
     """
 
     async def append(self, message: Message) -> Message:
@@ -30,22 +35,40 @@ class Thread(Protocol):
 class Env:
     """One turn's state.
 
-    `messages` is one list object for the whole turn and grows only by the methods below;
-    `iteration` counts passes of the loop from 1; `metadata` holds `session_id`, `turn`,
-    `started_at` and `timings`, and extensions' keys, which contain a dot.
+    Args:
+        events: whom `emit` tells.
+        messages: the turn's input at first; one list object for the whole turn, which grows only
+            by the methods below.
+        metadata: `session_id`, `turn`, `started_at`, `timings` (where the turn's time went, in
+            seconds, by `timed`), and extensions' keys, which contain a dot.
+        tools: what the model is told it may call.
+        iteration: the passes of the loop, counted from 1.
+        should_exit: set by whoever wants the loop to end after this pass.
+        stop_reason: set by whoever ends the turn; None for an ordinary end.
+        thread: where messages are kept; set by SessionLog.
+        done: how the turn ended; set by whoever records that, so that it is decided once.
+        model_calls: how many were announced.
+        turn_start: where in `messages` this turn's own begin, its input first.
+        asked: how many messages the input is.
+        placed: how many messages came by the methods below; lint counts against it.
     """
 
     events: Events
     messages: list[Message] = field(default_factory=list)
-    tools: list[ToolSpec] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
+    tools: list[ToolSpec] = field(default_factory=list)
     iteration: int = 1
     should_exit: bool = False
     stop_reason: StopReason | None = None
     thread: Thread | None = None
-    turn_start: int = 0  # where this turn's own messages begin
+    done: TurnDone | None = None
     model_calls: int = 0
-    placed: int = 0  # how many messages came by the methods below; lint counts against it
+    turn_start: int = 0
+    asked: int = field(init=False)
+    placed: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.asked = self.placed = len(self.messages)
 
     async def append(self, message: Message) -> None:
         """Say a message: it is on disk, if there is a thread, before anybody sees it.
@@ -63,21 +86,37 @@ class Env:
 
         Raises:
             StorageDegraded: the input could not be written.
+            ConfigurationError: there are instructions already, and they are never stored.
         """
+        if self.messages[0].role == "system":
+            raise ConfigurationError("SystemPrompt stands outside SessionLog; it belongs inside")
         self.thread = thread
         for index, message in enumerate(self.messages):
             self.messages[index] = await thread.append(message)
         self._place(history)
 
     def instruct(self, text: str) -> None:
-        """Place the one system message at the head, never stored: SystemPrompt does."""
-        self._place([Message("system", text)])
+        """Make `text` the one system message, at the head and never stored: SystemPrompt does."""
+        if self.messages[0].role == "system":
+            self.messages[0] = Message("system", text)
+        else:
+            self._place([Message("system", text)])
 
     def emit(self, name: str, payload: object) -> None:
         """Tell the agent's subscribers."""
         if name == "model_call":
             self.model_calls += 1
         self.events.emit(name, self, payload)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Add the time the `with` block takes to `metadata["timings"]`, under `name`."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            timings = self.metadata.setdefault("timings", {})
+            timings[name] = timings.get(name, 0.0) + time.monotonic() - began
 
     def _place(self, before: Sequence[Message]) -> None:
         self.messages[:0] = before

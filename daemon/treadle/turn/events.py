@@ -1,14 +1,14 @@
 """The events of a turn and their payloads.
 
-| event         | payload          | when                                            |
-|---------------|------------------|-------------------------------------------------|
-| `turn`        | `TurnStarted`    | the turn begins, its input already in the env   |
-| `step`        | `StepStarted`    | before each pass of the loop                    |
-| `model_call`  | `ModelCall`      | before a request leaves for the model           |
-| `delta`       | `Delta`          | a piece of text or reasoning arrived            |
-| `tool_call`   | `ToolCallStarted`| before a tool runs                              |
-| `tool_result` | `ToolResultLanded`| its result is in the thread                    |
-| `done`        | `TurnDone`       | the turn is over, whatever its end              |
+| event         | payload            | when                                            |
+|---------------|--------------------|-------------------------------------------------|
+| `turn`        | `TurnStarted`      | the turn begins; nothing of it is kept yet      |
+| `step`        | `StepStarted`      | before each pass of the loop                    |
+| `model_call`  | `ModelCall`        | before a request leaves for the model           |
+| `delta`       | `Delta`            | a piece of text or reasoning arrived            |
+| `tool_call`   | `ToolCallStarted`  | before a tool runs                              |
+| `tool_result` | `ToolResultLanded` | a call's result is kept, cut short or not       |
+| `done`        | `TurnDone`         | the turn is over, whatever its end              |
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ToolCallStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolResultLanded:
-    """A tool's result, as the model will read it."""
+    """A tool's result, as the model will read it; a call that was cut short has no duration."""
 
     call: ToolCall
     message: Message

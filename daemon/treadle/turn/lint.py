@@ -5,6 +5,9 @@ Each clause stands directly above the check that enforces it.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Awaitable
+
 from treadle.models.completion import ToolSpec
 from treadle.stack.stack import App
 from treadle.thread.message import ROLES, Message
@@ -27,7 +30,12 @@ class Lint:
         """Pass the env inwards between two inspections."""
         _inspect(env)
         messages, iteration = env.messages, env.iteration
-        await self._app(env)
+
+        # Layers and completions are async callables that return nothing: the env is the answer.
+        running: Awaitable[object] = self._app(env)
+        _require(inspect.isawaitable(running), f"{self._app!r} is not async")
+        answer = await running
+        _require(answer is None, f"{self._app!r} returned {answer!r}; the env is the answer")
 
         # `messages` is one list object for the whole turn.
         _require(env.messages is messages, "a layer replaced the list env.messages")

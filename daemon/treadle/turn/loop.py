@@ -13,7 +13,13 @@ from treadle.turn.events import StepStarted
 
 
 class Loop:
-    """Runs the inner stack once, then again while `condition(env)` holds."""
+    """Runs the inner stack once, then again while `condition(env)` holds.
+
+    Args:
+        app: the rest of the stack.
+        condition: asked after each pass, unless somebody set `env.should_exit`.
+            Contract: must not block; what it raises ends the turn.
+    """
 
     def __init__(self, app: App[Env], *, condition: Callable[[Env], bool]) -> None:
         self._app = app
@@ -24,17 +30,13 @@ class Loop:
         while True:
             env.emit("step", StepStarted(env.iteration))
             await self._app(env)
-            if not self._condition(env):
+            if env.should_exit or not self._condition(env):
                 return
             env.iteration += 1
 
 
 class ToolResultLoop(Loop):
-    """Goes on while the last message is a tool's result and nobody asked to exit."""
+    """Goes on while the model has a tool's result to read."""
 
     def __init__(self, app: App[Env]) -> None:
-        super().__init__(app, condition=_model_has_a_result_to_read)
-
-
-def _model_has_a_result_to_read(env: Env) -> bool:
-    return not env.should_exit and bool(env.messages) and env.messages[-1].role == "tool"
+        super().__init__(app, condition=lambda env: env.messages[-1].role == "tool")

@@ -16,16 +16,22 @@ _CANCELLED_BY_US: frozenset[StopReason] = frozenset({"closed", "interrupted"})
 def turn_done(env: Env, error: BaseException | None = None) -> TurnDone:
     """Sum up a turn.
 
+    A cancel that comes after the turn's good end was recorded changes nothing of it.
+
     Args:
         env: the turn's env, however it ended.
         error: what is about to be raised, if anything.
     """
-    said = [message for message in env.messages[env.turn_start :] if message.role == "assistant"]
+    if isinstance(error, asyncio.CancelledError) and env.done and env.done.error is None:
+        return env.done
+    answers = env.messages[env.turn_start + env.asked :]
+    said = [message for message in answers if message.role == "assistant"]
     return TurnDone(
         stop_reason=_stop_reason(env, error),
         text=said[-1].text if said else "",
         usage=sum((message.usage for message in said if message.usage), Usage()),
-        steps=env.model_calls,
+        # A call that failed said nothing; a completion of one's own may announce nothing.
+        steps=max(env.model_calls, len(said)),
         error=error,
     )
 

@@ -38,18 +38,18 @@ class SessionLog:
         """Restore history, run the turn, record how it ended.
 
         Raises:
-            ThreadLocked: another process writes this thread.
+            ThreadLocked: somebody writes this thread, here or in another process.
             ThreadUnreadable: the file is there and cannot be opened.
             StorageDegraded: a message could not be written.
         """
         if self._thread is not None:
             await self._run_turn(env, self._thread)
-            return
-        thread = await asyncio.to_thread(Thread.open, Path(self._path or ""))
-        try:
-            await self._run_turn(env, thread)
-        finally:
-            thread.close()
+        elif self._path is not None:
+            thread = await asyncio.to_thread(Thread.open, Path(self._path))
+            try:
+                await self._run_turn(env, thread)
+            finally:
+                thread.close()
 
     async def _run_turn(self, env: Env, thread: Thread) -> None:
         env.metadata["turn"] = thread.start_turn()
@@ -61,5 +61,6 @@ class SessionLog:
             error = caught
             raise
         finally:
-            done = turn_done(env, error)
-            await thread.end_turn(done.stop_reason, done.usage, done.steps)
+            env.done = turn_done(env, error)
+            # The record is written before the first wait, so that no cancel can keep it away.
+            await thread.end_turn(env.done.stop_reason, env.done.usage, env.done.steps)

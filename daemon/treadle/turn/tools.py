@@ -7,25 +7,34 @@ of what it called.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Collection, Sequence
+from typing import TypeAlias
 
 from treadle.errors import ConfigurationError
 from treadle.sandbox.sandbox import Sandbox
+from treadle.sandbox.virtual import VirtualSandbox
 from treadle.stack.stack import App
 from treadle.thread.message import Message, ToolCall
-from treadle.thread.repair import interrupted_result
+from treadle.thread.repair import INTERRUPTED_TEXT
 from treadle.tools.pipeline import ToolOutcome, run_call
 from treadle.tools.tool import Tool, ToolContext
 from treadle.turn.env import Env
 from treadle.turn.events import ToolCallStarted, ToolResultLanded
 
+logger = logging.getLogger(__name__)
+
 # Calls of one batch that run at the same time; the others wait their turn.
 PARALLEL_CALLS = 8
 
-# A tool that is told to stop gets this long; one that stays longer is left behind, its call
+# Tools that are told to stop get this long; one that stays longer is left behind, its call
 # answered as interrupted.
 STOP_SECONDS = 2.0
+
+Run: TypeAlias = "asyncio.Task[tuple[ToolOutcome, float]]"
+"""A call on its way to its outcome and the seconds it took."""
 
 
 class Tools:
@@ -34,23 +43,27 @@ class Tools:
     Args:
         app: the completion.
         tools: what the model may call; names are distinct.
-        sandbox: where they may act.
+        sandbox: where they may act; without one an empty, virtual one for each turn.
     """
 
-    def __init__(self, app: App[Env], *, tools: Sequence[Tool], sandbox: Sandbox) -> None:
+    def __init__(
+        self, app: App[Env], *, tools: Sequence[Tool], sandbox: Sandbox | None = None
+    ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         if len(self._tools) != len(tools):
-            raise ConfigurationError("two tools have the same name")
+            raise ConfigurationError("two tools have the same name; the model could not choose")
         self._app = app
-        self._context = ToolContext(sandbox=sandbox)
+        self._context = ToolContext(sandbox=VirtualSandbox() if sandbox is None else sandbox)
 
     async def __call__(self, env: Env) -> None:
         """Let the model answer, then run what it called."""
         env.tools = [tool.spec for tool in self._tools.values()]
-        await self._app(env)
+        with env.timed("model_seconds"):
+            await self._app(env)
         last = env.messages[-1]
         if last.role == "assistant" and last.tool_calls:
-            await self._run_batch(env, last.tool_calls)
+            with env.timed("tools_seconds"):
+                await self._run_batch(env, last.tool_calls)
 
     async def _run_batch(self, env: Env, calls: Sequence[ToolCall]) -> None:
         """Run calls side by side; each result is kept as soon as those before it are.
@@ -58,18 +71,22 @@ class Tools:
         However this ends, every call has exactly one result in the thread.
         """
         bound = asyncio.Semaphore(PARALLEL_CALLS)
-        running = [asyncio.create_task(self._run(env, call, bound)) for call in calls]
-        answered = 0
+        batch = deque(
+            (call, asyncio.create_task(self._run(env, call, bound), name=call.name))
+            for call in calls
+        )
+        runs = [run for _, run in batch]
         try:
-            for call, task in zip(calls, running, strict=True):
-                outcome, duration_seconds = await task
-                await self._land(env, call, outcome, duration_seconds)
-                answered += 1
+            while batch:
+                # Not `await run`: a tool that cancels itself must not seem to cancel the turn.
+                await asyncio.wait({batch[0][1]})
+                await _land_first(env, batch)
         finally:
-            if answered < len(calls):
-                await _stop(running)
-                for call in calls[answered:]:
-                    await env.append(interrupted_result(call))
+            try:
+                await _stop(runs)
+            finally:
+                while batch:
+                    await _land_first(env, batch)
 
     async def _run(
         self, env: Env, call: ToolCall, bound: asyncio.Semaphore
@@ -81,26 +98,50 @@ class Tools:
             outcome = await run_call(call, self._tools, self._context)
             return outcome, time.monotonic() - began
 
-    async def _land(
-        self, env: Env, call: ToolCall, outcome: ToolOutcome, duration_seconds: float
-    ) -> None:
-        await env.append(
-            Message("tool", outcome.content, tool_call_id=call.id, is_error=not outcome.ok)
-        )
-        env.emit(
-            "tool_result",
-            ToolResultLanded(call, env.messages[-1], outcome.truncated, duration_seconds),
-        )
+
+async def _land_first(env: Env, batch: deque[tuple[ToolCall, Run]]) -> None:
+    """Keep the result of the batch's first call, take the call out, tell whoever listens."""
+    call, run = batch[0]
+    outcome, duration_seconds = _outcome(run)
+    await env.append(
+        Message("tool", outcome.content, tool_call_id=call.id, is_error=not outcome.ok)
+    )
+    batch.popleft()
+    env.emit(
+        "tool_result",
+        ToolResultLanded(call, env.messages[-1], outcome.truncated, duration_seconds),
+    )
 
 
-async def _stop(tasks: Sequence[asyncio.Task[tuple[ToolOutcome, float]]]) -> None:
-    """Cancel what still runs and wait, within a bound, until it has ended."""
-    late = [task for task in tasks if not task.done()]
-    for task in late:
-        task.cancel()
+def _outcome(run: Run) -> tuple[ToolOutcome, float]:
+    """Return what a call came to; one that did not end by itself was interrupted."""
+    if run.done() and not run.cancelled():
+        error = run.exception()
+        if error is None:
+            return run.result()
+        logger.error("a call of %s failed outside its pipeline", run.get_name(), exc_info=error)
+    return ToolOutcome(INTERRUPTED_TEXT, ok=False, truncated=False), 0.0
+
+
+async def _stop(runs: Collection[Run]) -> None:
+    """Cancel what still runs and wait, within a bound, until it has ended.
+
+    Raises:
+        asyncio.CancelledError: the turn was cancelled meanwhile, which the tools were told too:
+            code that swallowed one cancellation seldom swallows the next.
+    """
+    clock = asyncio.get_running_loop().time
+    end = clock() + STOP_SECONDS
+    cancelled: asyncio.CancelledError | None = None
+    while (late := {run for run in runs if not run.done()}) and clock() < end:
+        for run in late:
+            run.cancel()
+        try:
+            await asyncio.wait(late, timeout=end - clock())
+        except asyncio.CancelledError as caught:
+            cancelled = caught
     if late:
-        await asyncio.wait(late, timeout=STOP_SECONDS)
-    for task in tasks:
-        if task.done() and not task.cancelled():
-            # Seen, so that nobody reports it as never retrieved; the turn's own end says more.
-            task.exception()
+        names = ", ".join(sorted(run.get_name() for run in late))
+        logger.warning("left behind, for they do not stop: %s", names)
+    if cancelled is not None:
+        raise cancelled
