@@ -4,86 +4,76 @@ Names are resolved on first use, so that importing `treadle` costs next to nothi
 and the daemon can answer `initialize` before anything of weight is loaded.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-from treadle.version import __version__
+# What `typing` calls so, without the price of importing it; type checkers know the name.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from treadle.models.openai import OpenAICompletion
-    from treadle.models.scripted import Reply, Scripted, ScriptedCall
-    from treadle.stack.stack import Stack
-    from treadle.thread.message import Message, ToolCall, Usage
-    from treadle.tools.read import read
-    from treadle.tools.tool import Tool, ToolContext, tool
-    from treadle.turn.agent import Agent
-    from treadle.turn.env import Env
-    from treadle.turn.loop import Loop, ToolResultLoop
-    from treadle.turn.max_iterations import MaxIterations
-    from treadle.turn.session_log import SessionLog
-    from treadle.turn.system_prompt import SystemPrompt
-    from treadle.turn.tools import Tools
+    # For type checkers and editors; a test keeps it in step with the table below.
+    from treadle.models.openai import OpenAICompletion as OpenAICompletion
+    from treadle.models.scripted import Reply as Reply
+    from treadle.models.scripted import Scripted as Scripted
+    from treadle.models.scripted import ScriptedCall as ScriptedCall
+    from treadle.sandbox.local import LocalSandbox as LocalSandbox
+    from treadle.sandbox.virtual import VirtualSandbox as VirtualSandbox
+    from treadle.stack.stack import App as App
+    from treadle.stack.stack import Stack as Stack
+    from treadle.thread.message import Message as Message
+    from treadle.thread.message import ToolCall as ToolCall
+    from treadle.thread.message import Usage as Usage
+    from treadle.tools.read import read as read
+    from treadle.tools.tool import Tool as Tool
+    from treadle.tools.tool import ToolContext as ToolContext
+    from treadle.tools.tool import ToolError as ToolError
+    from treadle.tools.tool import tool as tool
+    from treadle.turn.agent import Agent as Agent
+    from treadle.turn.env import Env as Env
+    from treadle.turn.loop import Loop as Loop
+    from treadle.turn.loop import ToolResultLoop as ToolResultLoop
+    from treadle.turn.max_iterations import MaxIterations as MaxIterations
+    from treadle.turn.session_log import SessionLog as SessionLog
+    from treadle.turn.system_prompt import SystemPrompt as SystemPrompt
+    from treadle.turn.tools import Tools as Tools
+    from treadle.version import __version__ as __version__
+else:
+    _HOMES = {
+        "Agent": "treadle.turn.agent",
+        "App": "treadle.stack.stack",
+        "Env": "treadle.turn.env",
+        "LocalSandbox": "treadle.sandbox.local",
+        "Loop": "treadle.turn.loop",
+        "MaxIterations": "treadle.turn.max_iterations",
+        "Message": "treadle.thread.message",
+        "OpenAICompletion": "treadle.models.openai",
+        "Reply": "treadle.models.scripted",
+        "Scripted": "treadle.models.scripted",
+        "ScriptedCall": "treadle.models.scripted",
+        "SessionLog": "treadle.turn.session_log",
+        "Stack": "treadle.stack.stack",
+        "SystemPrompt": "treadle.turn.system_prompt",
+        "Tool": "treadle.tools.tool",
+        "ToolCall": "treadle.thread.message",
+        "ToolContext": "treadle.tools.tool",
+        "ToolError": "treadle.tools.tool",
+        "ToolResultLoop": "treadle.turn.loop",
+        "Tools": "treadle.turn.tools",
+        "Usage": "treadle.thread.message",
+        "VirtualSandbox": "treadle.sandbox.virtual",
+        "__version__": "treadle.version",
+        "read": "treadle.tools.read",
+        "tool": "treadle.tools.tool",
+    }
 
-_HOMES = {
-    "Agent": "treadle.turn.agent",
-    "Env": "treadle.turn.env",
-    "Loop": "treadle.turn.loop",
-    "MaxIterations": "treadle.turn.max_iterations",
-    "Message": "treadle.thread.message",
-    "OpenAICompletion": "treadle.models.openai",
-    "Reply": "treadle.models.scripted",
-    "Scripted": "treadle.models.scripted",
-    "ScriptedCall": "treadle.models.scripted",
-    "SessionLog": "treadle.turn.session_log",
-    "Stack": "treadle.stack.stack",
-    "SystemPrompt": "treadle.turn.system_prompt",
-    "Tool": "treadle.tools.tool",
-    "ToolCall": "treadle.thread.message",
-    "ToolContext": "treadle.tools.tool",
-    "ToolResultLoop": "treadle.turn.loop",
-    "Tools": "treadle.turn.tools",
-    "Usage": "treadle.thread.message",
-    "read": "treadle.tools.read",
-    "tool": "treadle.tools.tool",
-}
+    __all__ = list(_HOMES)
 
-__all__ = [
-    "Agent",
-    "Env",
-    "Loop",
-    "MaxIterations",
-    "Message",
-    "OpenAICompletion",
-    "Reply",
-    "Scripted",
-    "ScriptedCall",
-    "SessionLog",
-    "Stack",
-    "SystemPrompt",
-    "Tool",
-    "ToolCall",
-    "ToolContext",
-    "ToolResultLoop",
-    "Tools",
-    "Usage",
-    "__version__",
-    "read",
-    "tool",
-]
+    def __getattr__(name):
+        """Import a public name from the module that owns it, on first use."""
+        from importlib import import_module
 
+        if name not in _HOMES:
+            raise AttributeError(f"module 'treadle' has no attribute {name!r}", name=name)
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
 
-def __getattr__(name: str) -> Any:
-    """Import a public name from the module that owns it, on first use."""
-    from importlib import import_module
-
-    if name not in _HOMES:
-        raise AttributeError(f"module 'treadle' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """List the public names, resolved or not."""
-    return __all__
+    def __dir__():
+        """List the public names, resolved or not."""
+        return __all__
