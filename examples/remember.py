@@ -3,7 +3,7 @@
     python examples/remember.py chat.jsonl "My name is Mac."
     python examples/remember.py chat.jsonl "What is my name?"
 
-It asks the model that TREADLE_MODEL, OPENAI_BASE_URL and OPENAI_API_KEY name.
+It asks the model that TREADLE_MODEL names, at OPENAI_BASE_URL, with OPENAI_API_KEY.
 """
 
 import asyncio
@@ -15,14 +15,15 @@ from treadle import Agent, OpenAICompletion, SessionLog, SystemPrompt
 
 async def main(path: str, prompt: str) -> None:
     """Run one turn on the thread at `path`."""
-    agent = (
-        Agent()
-        .use(SessionLog, path=path)
-        .use(SystemPrompt, text="Answer briefly and remember what you are told.")
-        .run(OpenAICompletion(os.environ["TREADLE_MODEL"]))
-    )
-    env = await agent.start(prompt)
-    print(env.messages[-1].text)
+    async with OpenAICompletion(os.environ["TREADLE_MODEL"]) as model:
+        agent = (
+            Agent()
+            .use(SessionLog, path=path)
+            .use(SystemPrompt, text="Answer briefly and remember what you are told.")
+            .run(model)
+        )
+        env = await agent.start(prompt)
+        print(env.messages[-1].text)
 
 
 asyncio.run(main(*sys.argv[1:]))

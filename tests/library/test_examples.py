@@ -1,0 +1,115 @@
+"""The examples, run as their docstrings say."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.model_server import ModelServer, memory
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+# Far more than any of them takes on a busy machine.
+PATIENCE_SECONDS = 60.0
+
+
+def commands(name: str) -> list[list[str]]:
+    """The commands that an example's docstring shows."""
+    docstring = ast.get_docstring(ast.parse((EXAMPLES / name).read_text("utf-8"))) or ""
+    lines = [line.strip() for line in docstring.splitlines() if line.startswith("    ")]
+    assert all(line.startswith(f"python examples/{name}") for line in lines)
+    return [[sys.executable, *shlex.split(line)[1:]] for line in lines]
+
+
+async def run(command: list[str], folder: Path, **variables: str) -> str:
+    """Run a command in a folder that holds the examples; return what it prints."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env=os.environ | variables,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            stdout, stderr = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert (process.returncode, stderr.decode()) == (0, "")
+    return stdout.decode().replace("\r\n", "\n")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of the test's own, with the examples in it."""
+    shutil.copytree(EXAMPLES, tmp_path / "here" / "examples")
+    return tmp_path / "here"
+
+
+def test_every_example_has_a_test() -> None:
+    names = {path.name for path in EXAMPLES.glob("*.py")}
+
+    assert names == {"remember.py", "own_layer.py", "jsonrpc_client.py"}
+
+
+async def test_remember_run_twice_remembers(folder: Path) -> None:
+    first, second = commands("remember.py")
+    async with ModelServer(memory) as server:
+        model = {"TREADLE_MODEL": "m", "OPENAI_BASE_URL": server.base_url}
+        await run(first, folder, **model)
+        answer = await run(second, folder, **model)
+
+        assert answer == "Your name is Mac.\n"
+        assert [message["role"] for message in server.requests[1]["messages"]] == [
+            "system",
+            *("user", "assistant"),
+            "user",
+        ]
+    assert (folder / "chat.jsonl").exists()
+
+
+async def test_own_layer_runs_its_tool_and_counts(folder: Path) -> None:
+    (command,) = commands("own_layer.py")
+
+    assert await run(command, folder) == (
+        "calls inhabitants {'city': 'Oslo'}\n"
+        "reads 724290\n"
+        "724,290 people live in Oslo.\n"
+        "spent 32 tokens\n"
+    )
+
+
+async def test_the_jsonrpc_client_prompts_twice_and_the_session_remembers(folder: Path) -> None:
+    (command,) = commands("jsonrpc_client.py")
+    async with ModelServer(memory) as server:
+        model = {"TREADLE_MODEL": "m", "OPENAI_BASE_URL": server.base_url}
+
+        assert await run(command, folder, **model) == (
+            "> My name is Mac.\n"
+            "Your name is Mac.\n"
+            "  turn 1: end_turn\n"
+            "> What is my name?\n"
+            "Your name is Mac.\n"
+            "  turn 2: end_turn\n"
+        )
+
+
+async def test_the_jsonrpc_client_needs_nothing_but_the_standard_library() -> None:
+    tree = ast.parse((EXAMPLES / "jsonrpc_client.py").read_text("utf-8"))
+    imported = {
+        name.name if isinstance(node, ast.Import) else node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in node.names
+    }
+
+    assert imported <= sys.stdlib_module_names
