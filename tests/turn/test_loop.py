@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from support.completions import PATIENCE_SECONDS, call, roles_and_texts, say, turn_records
+from support.completions import call, roles_and_texts, say, turn_records
 from treadle.errors import ConfigurationError
 from treadle.models.scripted import Reply, Scripted, ScriptedCall
 from treadle.stack.stack import App
@@ -79,7 +78,8 @@ class LeaveAfterThisPass:
 
 
 @pytest.mark.parametrize(
-    ("loop", "options"), [(ToolResultLoop, {}), (Loop, {"condition": lambda env: True})]
+    ("loop", "options"),
+    [(ToolResultLoop, {}), (Loop, {"condition": lambda env: env.iteration < 9})],
 )
 async def test_should_exit_ends_every_loop_after_its_pass(loop: type, options: dict) -> None:
     agent = Agent().use(loop, **options).use(LeaveAfterThisPass).use(Tools, tools=[look])
@@ -128,13 +128,13 @@ async def test_a_turn_that_uses_up_its_model_calls_ends_with_a_typed_reason(
 
 
 async def test_the_guard_ends_a_loop_whose_own_condition_never_fails() -> None:
-    agent = Agent().use(Loop, condition=lambda env: True).use(MaxIterations, limit=3)
+    # It would go on for much longer, and let nobody else run meanwhile.
+    agent = Agent().use(Loop, condition=lambda env: env.iteration < 99)
 
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        env = await agent.run(say("again")).start("go")
+    env = await agent.use(MaxIterations, limit=3).run(say("again")).start("go")
 
+    assert (env.stop_reason, env.iteration) == ("max_turns", 4)
     assert len(env.messages) == 4
-    assert env.stop_reason == "max_turns"
 
 
 async def test_an_answer_in_the_last_allowed_pass_is_an_ordinary_end() -> None:

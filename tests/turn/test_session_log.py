@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from treadle.errors import (
 )
 from treadle.models.scripted import Reply, Scripted
 from treadle.thread.journal import Journal
+from treadle.thread.lock import holder
 from treadle.thread.message import Message, ToolCall, Usage
 from treadle.thread.replay import load
 from treadle.thread.thread import Thread
@@ -241,6 +243,30 @@ async def test_whatever_an_event_tells_of_is_on_disk_already(tmp_path: Path) -> 
         ("done", ["user", "assistant", "tool", "assistant"]),
     ]
     assert turn_records(path)[-1].event == "end"
+
+
+async def test_a_turn_cancelled_while_its_thread_is_opened_leaves_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, opening, go_on = tmp_path / "chat.jsonl", threading.Event(), threading.Event()
+    really_open = Thread.open
+
+    def open_slowly(path: Path) -> Thread:
+        opening.set()
+        assert go_on.wait(PATIENCE_SECONDS)
+        return really_open(path)
+
+    monkeypatch.setattr(Thread, "open", open_slowly)
+    turn = asyncio.create_task(Agent().use(SessionLog, path=path).run(say("ok")).start("hi"))
+    assert await asyncio.to_thread(opening.wait, PATIENCE_SECONDS)
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    go_on.set()
+
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not path.exists() or holder(path) is not None:  # noqa: ASYNC110 - a thread's doing
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("both", [True, False])
