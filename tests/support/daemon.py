@@ -136,6 +136,7 @@ class Daemon:
         if self.process.returncode is None:
             self.process.kill()
         await self.wait()
+        self.reading.set()
         self.stdin.close()
         with contextlib.suppress(Exception, asyncio.CancelledError):
             await self._reader

@@ -1,0 +1,230 @@
+"""Every way in which a daemon can end: soon, in order, with nothing lost and nothing left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.daemon import Daemon, daemon
+from support.model_server import Answer, ModelServer
+from support.process import children_of, cpu_seconds, linux_only, until_dead
+
+# A good end takes a fraction of a second; this leaves room for a busy machine and is still below
+# what the daemon allows itself in the worst case.
+SOON_SECONDS = 5.0
+
+# An end costs a few dozen milliseconds of processor time; one that spins costs all there is.
+CALM_CPU_SECONDS = 1.0
+
+PAIR = {"agent": "assistant", "instance": "a"}
+HALF = "one two "
+EDITOR = (sys.executable, str(Path(__file__).parent / "drivers" / "editor.py"))
+
+
+async def close_input(client: Daemon) -> None:
+    client.stdin.close()
+
+
+async def close_output(client: Daemon) -> None:
+    transport: Any = client.process._transport  # type: ignore[attr-defined]  # no public way to close one pipe
+    transport.get_pipe_transport(1).close()
+    client.ask("session/list")  # a pipe tells that its reader is gone only when it is written to
+
+
+def kill_with(number: signal.Signals) -> Callable[[Daemon], Any]:
+    async def kill(client: Daemon) -> None:
+        client.process.send_signal(number)
+
+    return kill
+
+
+async def twice(client: Daemon) -> None:
+    client.process.send_signal(signal.SIGTERM)
+    client.process.send_signal(signal.SIGINT)
+    client.stdin.close()
+    with contextlib.suppress(ProcessLookupError):
+        client.process.send_signal(signal.SIGTERM)
+
+
+async def say_exit(client: Daemon) -> None:
+    client.notify("exit")
+
+
+READING = {
+    "end of input": close_input,
+    "SIGTERM": kill_with(signal.SIGTERM),
+    "SIGINT": kill_with(signal.SIGINT),
+    "SIGHUP": kill_with(signal.SIGHUP),
+    "several signals at once": twice,
+}
+
+
+@contextlib.asynccontextmanager
+async def half_an_answer(**options: Any) -> AsyncIterator[Daemon]:
+    """Start a daemon with a turn whose model has said `HALF` and will never say the rest."""
+    answer = Answer(["one ", "two ", "three"], pause_after=2)
+    async with ModelServer(lambda _: answer) as model:
+        env = {"TREADLE_MODEL": "m", "OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "k"}
+        async with daemon(env=env, **options) as client:
+            client.prompt = client.ask("session/prompt", {**PAIR, "prompt": "Hi"})  # type: ignore[attr-defined]
+            await client.until(lambda: len(client.of("session/delta")) == 2)
+            yield client
+            await model.until(lambda: model.open_requests == 0)
+
+
+async def ended_soon(client: Daemon, way: Callable[[Daemon], Any]) -> int:
+    """End a daemon; check that it takes no time, no processor and leaves no child."""
+    pid = client.process.pid
+    children, used = children_of(pid), cpu_seconds(pid)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    await way(client)
+    async with asyncio.timeout(SOON_SECONDS):
+        code = await client.wait()
+    for child in children:
+        await until_dead(child)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cost = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime - used
+    assert cost < CALM_CPU_SECONDS
+    return code
+
+
+async def thread_now() -> list[tuple[str, str, bool]]:
+    """Open the thread in another daemon, which needs its lock; return what it holds."""
+    async with daemon() as client:
+        resumed = await client.request("session/resume", PAIR)
+        assert resumed["report"] == {"quarantinedLines": 0, "tornBytes": 0, "repairedCalls": 0}
+        read = await client.request("session/read", PAIR)
+        assert await client.end() == 0
+    return [(m["role"], m["content"], m.get("partial", False)) for m in read["messages"]]
+
+
+@linux_only
+@pytest.mark.parametrize("way", READING.values(), ids=READING)
+async def test_a_turn_is_interrupted_in_order_when_the_daemon_has_to_end(
+    way: Callable[[Daemon], Any],
+) -> None:
+    async with half_an_answer() as client:
+        assert await ended_soon(client, way) == 0
+        result = await client.prompt  # type: ignore[attr-defined]
+        assert (result["stopReason"], result["text"]) == ("interrupted", HALF)
+        ends = [m for m in client.log if m.get("method") == "session/done" or "result" in m]
+        assert [m.get("method") for m in ends[-2:]] == ["session/done", None]
+        assert client.of("session/done")[0]["stopReason"] == "interrupted"
+    assert await thread_now() == [("user", "Hi", False), ("assistant", HALF, True)]
+
+
+@linux_only
+async def test_a_turn_is_kept_when_the_client_closes_our_output() -> None:
+    async with half_an_answer() as client:
+        assert await ended_soon(client, close_output) == 0
+    assert await thread_now() == [("user", "Hi", False), ("assistant", HALF, True)]
+
+
+@linux_only
+@pytest.mark.parametrize("way", READING.values(), ids=READING)
+async def test_a_daemon_with_an_idle_session_ends_at_once(way: Callable[[Daemon], Any]) -> None:
+    async with daemon() as client:
+        await client.request("session/resume", PAIR)
+        assert await ended_soon(client, way) == 0
+    assert await thread_now() == []
+
+
+@linux_only
+@pytest.mark.parametrize("way", [close_input, READING["SIGTERM"]], ids=["input", "SIGTERM"])
+async def test_a_daemon_that_was_never_greeted_ends_at_once(way: Callable[[Daemon], Any]) -> None:
+    async with daemon(initialize=False) as client:
+        # A refusal proves that it listens, so that its signals are caught.
+        with contextlib.suppress(Exception):
+            await client.request("session/list")
+        assert await ended_soon(client, way) == 0
+
+
+@linux_only
+async def test_a_daemon_whose_editor_is_killed_ends_and_keeps_the_turn() -> None:
+    answer = Answer(["one ", "two ", "three"], pause_after=2)
+    async with ModelServer(lambda _: answer) as model:
+        env = {"TREADLE_MODEL": "m", "OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "k"}
+        editor = await asyncio.create_subprocess_exec(
+            *EDITOR, stdout=asyncio.subprocess.PIPE, env={**os.environ, **env}
+        )
+        assert editor.stdout is not None
+        async with asyncio.timeout(SOON_SECONDS * 2):
+            pid = int(await editor.stdout.readline())
+        editor.kill()
+        await editor.wait()
+        async with asyncio.timeout(SOON_SECONDS):
+            await until_dead(pid)
+        await model.until(lambda: model.open_requests == 0)
+    (user, assistant) = await thread_now()
+    assert user == ("user", "Hi", False)
+    assert HALF.startswith(assistant[1]) and assistant[1]  # it died somewhere after a first word
+    assert assistant[2] is True
+
+
+@linux_only
+async def test_exit_while_a_shutdown_is_under_way_waits_for_its_reply() -> None:
+    async with half_an_answer() as client:
+
+        async def shut_down(client: Daemon) -> None:
+            client.shutdown = client.ask("shutdown")  # type: ignore[attr-defined]
+            client.notify("exit")
+            client.stdin.close()
+
+        assert await ended_soon(client, shut_down) == 0
+        assert (await client.prompt)["stopReason"] == "interrupted"  # type: ignore[attr-defined]
+        assert await client.shutdown is None  # type: ignore[attr-defined]
+
+
+@linux_only
+async def test_a_thread_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    driver = tmp_path / "driver.py"
+    driver.write_text(
+        "import asyncio, threading\n"
+        "from treadle.cli.main import main\n"
+        "from treadle.server.handlers import HANDLERS\n"
+        "async def hang(params, peer):\n"
+        "    await asyncio.to_thread(threading.Event().wait)\n"
+        "HANDLERS['agent/list'] = hang\n"
+        "raise SystemExit(main(['serve']))\n"
+    )
+    async with daemon(program=(sys.executable, str(driver))) as client:
+        hung = client.ask("agent/list")
+        await client.still_answers()
+        assert await client.request("shutdown") is None
+        async with asyncio.timeout(SOON_SECONDS):
+            with pytest.raises(Exception, match="shutting_down"):
+                await hung
+        assert await ended_soon(client, say_exit) == 0
+
+
+@linux_only
+async def test_a_loop_that_hangs_does_not_outlive_a_signal(tmp_path: Path) -> None:
+    driver = tmp_path / "driver.py"
+    driver.write_text(
+        "import time\n"
+        "from treadle.cli.main import main\n"
+        "from treadle.server import serve\n"
+        "from treadle.server.handlers import HANDLERS\n"
+        "async def hang(params, peer):\n"
+        "    print('hanging', flush=True)\n"
+        "    time.sleep(3600)\n"
+        "HANDLERS['agent/list'] = hang\n"
+        "serve.HUNG_SECONDS = 0.3\n"
+        "raise SystemExit(main(['serve']))\n"
+    )
+    program = (sys.executable, str(driver))
+    async with daemon(program=program, stderr=asyncio.subprocess.PIPE) as client:
+        client.ask("agent/list")
+        assert client.process.stderr is not None
+        assert await client.process.stderr.readline() == b"hanging\n"
+        assert await ended_soon(client, kill_with(signal.SIGTERM)) == 1
+        assert b"in hang" in await client.process.stderr.read()
