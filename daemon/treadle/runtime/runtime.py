@@ -51,6 +51,9 @@ class Runtime:
     def session(self, pair: Pair) -> Session:
         """Return the pair's session, made if there is none; it opens when it is first used.
 
+        Contract: use it before you suspend, and ask for it anew each time; one that is closed
+        and has nothing to do is forgotten.
+
         Raises:
             ShuttingDown: the daemon is on its way out.
         """

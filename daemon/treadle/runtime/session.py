@@ -76,6 +76,7 @@ class Session:
         self._turns: list[TurnInFlight] = []  # the running one first, then those that wait
         self._running: TurnInFlight | None = None
         self._storage: Storage = "ok"
+        self._was_let_go = False  # closed under a turn that would not end; nobody asked for that
         self._announced = self._state_now()
 
     @property
@@ -132,6 +133,7 @@ class Session:
                 await turn.stop("cancelled")
             else:
                 self._turns.remove(turn)
+                turn.end(None)
                 self._announce()
             raise
 
@@ -188,6 +190,7 @@ class Session:
             self._opened = await asyncio.to_thread(
                 open_session, self.pair, self._services, options, default_cwd
             )
+            self._was_let_go = False
         elif difference := options.difference(self._opened.options):
             field, is_, wanted = difference
             raise OptionsDiffer(
@@ -276,11 +279,13 @@ class Session:
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()
+            self._was_let_go = True
 
     async def _close(self) -> bool:
         opened, self._opened = self._opened, None
+        was_let_go, self._was_let_go = self._was_let_go, False
         if opened is None:
-            return False
+            return was_let_go
         await asyncio.to_thread(opened.close)
         self._announce()
         return True
