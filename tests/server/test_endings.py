@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import resource
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -17,6 +16,8 @@ import pytest
 from support.daemon import Daemon, daemon
 from support.model_server import Answer, ModelServer
 from support.process import children_of, cpu_seconds, linux_only, until_dead
+
+resource = pytest.importorskip("resource", reason="counts a process's time as POSIX does")
 
 # A good end takes a fraction of a second; this leaves room for a busy machine and is still below
 # what the daemon allows itself in the worst case.

@@ -36,7 +36,7 @@ RUNTIME_SECONDS = 6.0
 
 # A loop that code of somebody's keeps busy can not end in order. After a signal the process goes
 # down all the same, later than every bound above together, and shows where each thread was.
-HUNG_SECONDS = 15.0
+HUNG_SECONDS = 20.0
 
 # When all is done the process ends, even if a thread hangs in a system call.
 EXIT_SECONDS = 2.0
