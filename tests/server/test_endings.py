@@ -37,7 +37,10 @@ async def close_input(client: Daemon) -> None:
 
 async def close_output(client: Daemon) -> None:
     transport: Any = client.process._transport  # type: ignore[attr-defined]  # no public way to close one pipe
-    transport.get_pipe_transport(1).close()
+    output = transport.get_pipe_transport(1)
+    output.close()
+    while not output.get_extra_info("pipe").closed:  # noqa: ASYNC110 - the loop closes it soon
+        await asyncio.sleep(0)
     client.ask("session/list")  # a pipe tells that its reader is gone only when it is written to
 
 
