@@ -46,6 +46,7 @@ class Answer:
     error: dict[str, Any] | str | None = None  # a body in place of the stream; a str as it is
 
     delay_seconds: float = 0  # before the first byte
+    interval_seconds: float = 0  # before each piece
     pause_after: int | None = None  # then wait for `go_on`
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     drop_after: int | None = None  # then cut the connection
@@ -260,6 +261,8 @@ async def _events(writer: asyncio.StreamWriter, answer: Answer) -> AsyncIterator
             await answer.go_on.wait()
         if sent == answer.drop_after:
             break
+        if answer.interval_seconds:
+            await asyncio.sleep(answer.interval_seconds)
         if answer.keep_alive:
             yield f": still here{end}{end}".encode()
         if answer.empty_choices:

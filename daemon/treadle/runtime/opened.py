@@ -10,6 +10,7 @@ from pathlib import Path
 from treadle.agents.definition import AgentDefinition, SandboxKind
 from treadle.agents.model_choice import choose_model
 from treadle.agents.options import SessionOptions, advertised_tools, narrow
+from treadle.errors import OptionsDiffer
 from treadle.models.completion import Completion
 from treadle.models.spec import ModelSpec
 from treadle.runtime.outbox import Pair
@@ -24,6 +25,32 @@ from treadle.turn.default import default_agent
 
 # Model calls of one prompt where neither the prompt nor the agent says.
 DEFAULT_MAX_TURNS = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms a pair is open: what the client asked for, and the folder it works in.
+
+    They are fixed until the pair is closed, also while nothing is held for it.
+    """
+
+    options: SessionOptions
+    cwd: Path | None
+
+    def require(self, wanted: SessionOptions) -> None:
+        """Refuse options other than those that are held to.
+
+        Raises:
+            OptionsDiffer: with the first that differs.
+        """
+        if difference := wanted.difference(self.options):
+            field, is_, asked = difference
+            raise OptionsDiffer(
+                f"the session is open with {field} {is_!r}; close it to change that",
+                field=field,
+                is_=is_,
+                wanted=asked,
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +78,24 @@ class Opened:
     Args:
         pair: whose session.
         services: the daemon's.
-        options: what the client asked for when it opened.
+        terms: on what it is open.
         place: where its tools act.
         thread: the pair's.
+        idle_seconds: how long it is held without being used.
     """
 
     def __init__(
         self,
         pair: Pair,
         services: Services,
-        options: SessionOptions,
+        terms: Terms,
         place: Place,
         thread: Thread,
+        idle_seconds: float,
     ) -> None:
-        self.options = options
+        self.terms = terms
         self.thread = thread
+        self.idle_seconds = idle_seconds
         self._pair = pair
         self._services = services
         self._place = place
@@ -101,7 +131,7 @@ class Opened:
 
     def _definition(self, max_turns: int | None) -> tuple[AgentDefinition, ModelSpec]:
         catalogue = self._services.catalogue
-        definition = narrow(catalogue.find(self._pair.agent), self.options)
+        definition = narrow(catalogue.find(self._pair.agent), self.terms.options)
         if max_turns is not None:
             definition = narrow(definition, SessionOptions(max_turns=max_turns))
         return definition, choose_model(definition, catalogue.config(), os.environ)
@@ -115,32 +145,31 @@ class Opened:
         return self._model[1]
 
 
-def open_session(
-    pair: Pair, services: Services, options: SessionOptions, default_cwd: Path | None
-) -> Opened:
+def open_session(pair: Pair, services: Services, terms: Terms) -> Opened:
     """Open a pair; blocking, so it is called in a worker thread.
 
     Args:
         pair: whose session.
         services: the daemon's.
-        options: what the client asks for; they may only narrow.
-        default_cwd: the client's own folder, for an agent that works in one and names none.
+        terms: what the client asks for, which may only narrow, and its own folder, for an agent
+            that works in one and names none.
 
     Raises:
         RequestFailed: no such agent, options that widen, a thread that is held or unreadable.
     """
-    definition = narrow(services.catalogue.find(pair.agent), options)
-    is_durable = services.catalogue.config().sessions.durability == "file"
-    place = Place.of(definition.sandbox, definition.cwd or default_cwd)
+    definition = narrow(services.catalogue.find(pair.agent), terms.options)
+    settings = services.catalogue.config().sessions
+    place = Place.of(definition.sandbox, definition.cwd or terms.cwd)
     # The thread last: nothing after it can fail and leave its lock behind.
     thread = (
         Thread.open(
             thread_path(services.folders.data, *pair), agent=pair.agent, instance=pair.instance
         )
-        if is_durable
+        if settings.durability == "file"
         else _memory_thread(pair, services.memory)
     )
-    return Opened(pair, services, options, place, thread)
+    held = Terms(terms.options, place.cwd)
+    return Opened(pair, services, held, place, thread, settings.idle_seconds)
 
 
 def _memory_thread(pair: Pair, kept: dict[Pair, Thread]) -> Thread:

@@ -78,7 +78,7 @@ class Runtime:
         found = {
             Pair(each.agent, each.instance): SessionSummary(
                 Pair(each.agent, each.instance),
-                "closed",
+                self._state(Pair(each.agent, each.instance)),
                 each.messages,
                 each.updated_at,
                 each.held_by,
@@ -131,13 +131,17 @@ class Runtime:
         }
         return {**self.services.memory, **is_open}
 
+    def _state(self, pair: Pair) -> State:
+        session = self.find(pair)
+        return session.state if session else "closed"
+
     def _summary(self, pair: Pair, thread: Thread, stored: SessionSummary | None) -> SessionSummary:
         """Describe a thread of this process; its file, if it has one, knows when it changed."""
         session = self.find(pair)
         last = thread.messages[-1].at if thread.messages else None
         return SessionSummary(
             pair,
-            session.state if session else "closed",
+            self._state(pair),
             len(thread.messages),
             stored.updated_at if stored and thread.path else last,
             os.getpid() if session and session.thread and thread.path else None,

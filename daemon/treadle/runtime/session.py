@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from treadle.agents.options import SessionOptions
-from treadle.errors import Busy, InternalError, OptionsDiffer, StorageDegraded, TreadleError
+from treadle.errors import Busy, InternalError, StorageDegraded, TreadleError
 from treadle.runtime.lane import Job, Lane
-from treadle.runtime.opened import Opened, open_session
+from treadle.runtime.opened import Opened, Terms, open_session
 from treadle.runtime.outbox import Outbox, Pair, State, StateChanged, Storage, TurnEnded
 from treadle.runtime.services import Services
 from treadle.runtime.turn_in_flight import StopCause, TurnInFlight, TurnStopped
@@ -76,7 +76,8 @@ class Session:
         self._turns: list[TurnInFlight] = []  # the running one first, then those that wait
         self._running: TurnInFlight | None = None
         self._storage: Storage = "ok"
-        self._was_let_go = False  # closed under a turn that would not end; nobody asked for that
+        self._terms: Terms | None = None  # while it is open, whether or not anything is held
+        self._idling: asyncio.TimerHandle | None = None
         self._announced = self._state_now()
 
     @property
@@ -84,11 +85,11 @@ class Session:
         """What the session does now."""
         if self._running is not None:
             return "running"
-        return "closed" if self._opened is None else "idle"
+        return "closed" if self._terms is None else "idle"
 
     @property
     def thread(self) -> Thread | None:
-        """The open thread; to be read, never changed."""
+        """The thread that is held; to be read, never changed."""
         return self._opened.thread if self._opened else None
 
     async def resume(
@@ -104,11 +105,11 @@ class Session:
         """
 
         async def open_now() -> tuple[Thread, bool]:
-            was_open = self._opened is not None
+            was_open = self._terms is not None
             thread = (await self._ensure_open(options, default_cwd)).thread
             return thread, thread.created and not was_open
 
-        return await self._outcome(self._lane.submit(open_now))
+        return await self._outcome(self._submit(open_now))
 
     async def prompt(self, prompt: Prompt) -> Outcome:
         """Run one turn when its time comes, opening the session first if need be.
@@ -123,7 +124,7 @@ class Session:
             raise Busy("the session runs a turn; wait for it, cancel it, or queue behind it")
         turn = TurnInFlight()
         self._turns.append(turn)
-        job = self._lane.submit(lambda: self._run_prompt(prompt, turn))
+        job = self._submit(lambda: self._run_prompt(prompt, turn))
         if len(self._turns) > 1:
             self._announce()
         try:
@@ -161,7 +162,7 @@ class Session:
         Raises:
             Busy: the thread is still being opened after the bound; the close follows that.
         """
-        job = self._lane.submit(self._close)
+        job = self._submit(self._close)
         for turn in self._turns:
             turn.mark(cause)
         if self._turns:
@@ -171,6 +172,11 @@ class Session:
                 return await job.outcome
         except TimeoutError:
             raise Busy("the session is still being opened; it is closed right after") from None
+
+    def _submit(self, work: Callable[[], Awaitable[T]]) -> Job[T]:
+        if self._idling is not None:
+            self._idling.cancel()
+        return self._lane.submit(work)
 
     async def _outcome(self, job: Job[T]) -> T:
         """Wait for a job; a caller that is cancelled takes back one that has not begun."""
@@ -186,19 +192,12 @@ class Session:
         Raises:
             RequestFailed: it cannot be opened, or is open with other options.
         """
+        if self._terms is not None:
+            self._terms.require(options)
         if self._opened is None:
-            self._opened = await asyncio.to_thread(
-                open_session, self.pair, self._services, options, default_cwd
-            )
-            self._was_let_go = False
-        elif difference := options.difference(self._opened.options):
-            field, is_, wanted = difference
-            raise OptionsDiffer(
-                f"the session is open with {field} {is_!r}; close it to change that",
-                field=field,
-                is_=is_,
-                wanted=wanted,
-            )
+            terms = self._terms or Terms(options, default_cwd)
+            self._opened = await asyncio.to_thread(open_session, self.pair, self._services, terms)
+            self._terms = self._opened.terms
         return self._opened
 
     async def _run_prompt(self, prompt: Prompt, turn: TurnInFlight) -> Outcome:
@@ -271,7 +270,7 @@ class Session:
         self._announce()
 
     def _let_go_at_once(self) -> None:
-        """Close under a turn that would not end: it can say nothing more.
+        """Let go under a turn that would not end: it can say nothing more.
 
         On the loop, not in a worker: that turn may be about to write. The next prompt opens the
         thread anew, which ends the turn in the file as interrupted.
@@ -279,16 +278,17 @@ class Session:
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()
-            self._was_let_go = True
+
+    async def _let_go(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await asyncio.to_thread(opened.close)
 
     async def _close(self) -> bool:
-        opened, self._opened = self._opened, None
-        was_let_go, self._was_let_go = self._was_let_go, False
-        if opened is None:
-            return was_let_go
-        await asyncio.to_thread(opened.close)
+        await self._let_go()
+        was_open, self._terms = self._terms is not None, None
         self._announce()
-        return True
+        return was_open
 
     def _state_now(self) -> StateChanged:
         waiting = len(self._turns) - (self._running is not None)
@@ -302,5 +302,13 @@ class Session:
             self.outbox.emit(now, self._running.number if self._running else None)
 
     def _rest(self) -> None:
-        if self._opened is None:
+        """Be forgotten once closed; what stays open unused for long is held no longer.
+
+        Nobody sees that: its terms stay, and the next prompt gets the rest from the file.
+        """
+        if self._opened is not None:
+            self._idling = asyncio.get_running_loop().call_later(
+                self._opened.idle_seconds, lambda: self._lane.submit(self._let_go)
+            )
+        elif self._terms is None:
             self._on_rest(self)
