@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.daemon import daemon
+from support.daemon import RpcError, daemon
 
 NOISY = (sys.executable, str(Path(__file__).parent / "drivers" / "noisy.py"))
 PAIR = {"agent": "assistant", "instance": "a"}
@@ -110,3 +110,25 @@ async def test_no_traceback_is_sent_when_a_handler_fails(tmp_path: Path) -> None
             assert client.log[-1]["error"] == {"code": -32603, "message": message}
             assert await client.end() == 0
     assert "ZeroDivisionError: a secret" in log.read_text()
+
+
+@pytest.mark.parametrize("leave", ["SystemExit(3)", "KeyboardInterrupt()"])
+async def test_code_that_wants_to_leave_ends_its_turn_and_not_the_daemon(
+    leave: str, scripted: Callable[..., str], tmp_path: Path
+) -> None:
+    driver = tmp_path / "driver.py"
+    driver.write_text(
+        "from treadle.cli.main import main\n"
+        "from treadle.models import scripted\n"
+        "async def leave(self, env):\n"
+        f"    raise {leave}\n"
+        "scripted.Scripted.__call__ = leave\n"
+        "raise SystemExit(main(['serve']))\n"
+    )
+    env = {"TREADLE_MODEL": scripted({"text": "never said"})}
+    async with daemon(program=(sys.executable, str(driver)), env=env) as client:
+        for _ in range(2):
+            with pytest.raises(RpcError, match="the turn failed inside the daemon"):
+                await client.request("session/prompt", {**PAIR, "prompt": "Hi"})
+        assert client.of("session/done")[0]["stopReason"] == "error"
+        assert await client.end() == 0

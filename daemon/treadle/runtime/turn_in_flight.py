@@ -103,7 +103,7 @@ class TurnInFlight:
         if self.cause is not None:
             work.close()
             raise TurnStopped
-        self._task = task = asyncio.create_task(work)
+        self._task = task = asyncio.create_task(_contained(work))
         try:
             either: set[asyncio.Future[Any]] = {task, self._leave}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -115,6 +115,8 @@ class TurnInFlight:
             _leave_behind(task)
             raise TurnStopped(left_behind=True)
         if task.cancelled():
+            # It may have been stopped before its first step, and would warn of that.
+            work.close()
             raise TurnStopped
         return task.result()
 
@@ -179,6 +181,14 @@ def _ordinals(messages: Sequence[Message], turn: int | None) -> tuple[int, int] 
     while first and messages[first - 1].turn == turn:
         first -= 1
     return (first, len(messages) - 1) if first < len(messages) else None
+
+
+async def _contained(work: Coroutine[Any, Any, T]) -> T:
+    """Keep in the turn what would end the whole event loop, were it let out of a task."""
+    try:
+        return await work
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise RuntimeError(f"code of the turn raised {error!r}") from error
 
 
 def _leave_behind(task: asyncio.Task[Any]) -> None:
