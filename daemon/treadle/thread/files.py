@@ -13,6 +13,7 @@ from pathlib import Path
 
 from treadle.errors import StorageDegraded, ThreadUnreadable
 
+# What was said to an agent is nobody else's on this machine.
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 

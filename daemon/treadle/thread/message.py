@@ -17,6 +17,9 @@ Content: TypeAlias = str | list[dict[str, Any]]
 
 ROLES: frozenset[str] = frozenset({"system", "user", "assistant", "tool"})
 
+# How every message line of ours begins; behind a line end it stands in no text.
+LINE_START = b'{"role"'
+
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Tokens of one model call, or of a turn, as the provider counted them."""
@@ -115,7 +118,7 @@ def decode_line(line: bytes) -> Message:
     try:
         message = _decoder.decode(line)
     except msgspec.DecodeError:
-        return from_plain(_decode_leniently(line))
+        return from_plain(decode_json(line))
     # A line with the key "" seems known to the decoder, which keeps the unknown keys under it.
     return from_plain(msgspec.json.decode(line)) if _has_extra(message) else message
 
@@ -165,9 +168,34 @@ def clean(value: Any) -> Any:
     return value
 
 
+def decode_json(data: bytes | str) -> Any:
+    """Decode JSON as other writers write it: lone surrogates, which are no text, become U+FFFD.
+
+    Raises:
+        msgspec.DecodeError: this is no JSON.
+        RecursionError: it is nested beyond all reason.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        if not _SURROGATE.search(data.encode() if isinstance(data, str) else data):
+            raise
+    import json
+
+    try:
+        return clean(json.loads(data))
+    except ValueError as error:
+        raise msgspec.DecodeError(str(error)) from error
+
+
 def now() -> str:
-    """The time as threads and the wire write it: RFC 3339 in UTC, to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """The time as threads and the wire write it."""
+    return rfc3339(datetime.now(UTC))
+
+
+def rfc3339(moment: datetime) -> str:
+    """Write a moment in UTC by RFC 3339, to the millisecond."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 _encoder = msgspec.json.Encoder()
@@ -189,22 +217,3 @@ def _flat(message: Message) -> dict[str, Any]:
         if isinstance(part, dict):
             part.update(part.pop("", {}))
     return plain
-
-
-def _decode_leniently(line: bytes) -> Any:
-    """Decode a line to its plain form, lone surrogates becoming U+FFFD.
-
-    Raises:
-        msgspec.DecodeError: the line is no JSON.
-    """
-    try:
-        return msgspec.json.decode(line)
-    except msgspec.DecodeError:
-        if not _SURROGATE.search(line):
-            raise
-    import json
-
-    try:
-        return clean(json.loads(line))
-    except ValueError as error:
-        raise msgspec.DecodeError(str(error)) from error

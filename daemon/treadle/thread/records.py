@@ -26,9 +26,9 @@ StopReason: TypeAlias = Literal[
 ]
 
 # Turns are counted up from the highest one, so a damaged number must not be beyond counting.
-MOST_TURNS = 2**31
+HIGHEST_TURN = 2**31
 
-TurnNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MOST_TURNS)]
+TurnNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=HIGHEST_TURN)]
 
 
 class ThreadRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -15,8 +15,14 @@ from typing import Any
 import msgspec
 
 from treadle.thread.files import check_regular, unusable
-from treadle.thread.message import Message, decode_line
-from treadle.thread.records import MOST_TURNS, RecordLine, ThreadRecord, TurnRecord, decode_record
+from treadle.thread.message import LINE_START, Message, decode_line
+from treadle.thread.records import (
+    HIGHEST_TURN,
+    RecordLine,
+    ThreadRecord,
+    TurnRecord,
+    decode_record,
+)
 
 # From here on the collector's walks over what is being built cost more than they could free.
 BULK_BYTES = 1 << 20
@@ -85,8 +91,6 @@ def load(path: Path) -> Loaded:
 
 # What some editors put before the first line; no part of it.
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# How a message line of ours begins, so that nearly every line is decoded once.
-_MESSAGE_START = b'{"role"'
 # What a line that cannot be read raises, whatever is wrong with it.
 _UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)
 
@@ -140,7 +144,7 @@ class _Reader:
         if isinstance(decoded, Message):
             self._messages.append(decoded)
             # The start of its turn may be among the lines that could not be read.
-            self._turns = max(self._turns, decoded.turn if decoded.turn <= MOST_TURNS else 0)
+            self._turns = max(self._turns, decoded.turn if decoded.turn <= HIGHEST_TURN else 0)
         elif decoded.turn is not None:
             self._count_turn(decoded.turn)
         elif self._header is None:
@@ -156,7 +160,8 @@ class _Reader:
 
 
 def _decode(line: bytes) -> Message | RecordLine:
-    if line.startswith(_MESSAGE_START) or _probe.decode(line).role is not msgspec.UNSET:
+    # Nearly every line is told by its start, and so decoded once.
+    if line.startswith(LINE_START) or _probe.decode(line).role is not msgspec.UNSET:
         return decode_line(line)
     return decode_record(line)
 
