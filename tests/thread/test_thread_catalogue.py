@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
+from treadle.thread import catalogue
 from treadle.thread.catalogue import StoredThread, list_threads
 from treadle.thread.message import Message, Usage
 from treadle.thread.paths import thread_path
@@ -29,15 +32,16 @@ async def test_every_stored_thread_is_listed_newest_first(tmp_path: Path) -> Non
     old = await store(tmp_path, "inbox", "Mac's mail", 3, 1_000_000_000)
     new = await store(tmp_path, LONG, LONG, 0, 1_700_000_000)
     (old.parent / "x.damaged").touch()
-    problems: list[tuple[Path, str]] = []
 
-    assert list_threads(tmp_path, problems) == [
-        StoredThread(LONG, LONG, new, 0, "2023-11-14T22:13:20.000Z", 1_700_000_000 * 10**9),
-        StoredThread(
-            "inbox", "Mac's mail", old, 3, "2001-09-09T01:46:40.000Z", 1_000_000_000 * 10**9
-        ),
-    ]
-    assert problems == []
+    assert list_threads(tmp_path) == (
+        [
+            StoredThread(LONG, LONG, new, 0, "2023-11-14T22:13:20.000Z", 1_700_000_000 * 10**9),
+            StoredThread(
+                "inbox", "Mac's mail", old, 3, "2001-09-09T01:46:40.000Z", 1_000_000_000 * 10**9
+            ),
+        ],
+        [],
+    )
 
 
 async def test_a_list_says_who_holds_a_thread_and_takes_it_from_nobody(tmp_path: Path) -> None:
@@ -46,12 +50,12 @@ async def test_a_list_says_who_holds_a_thread_and_takes_it_from_nobody(tmp_path:
     path.with_name("stale.jsonl").touch()
     path.with_name("stale.lock").write_text("1\n")
 
-    held = {stored.instance: stored.held_by for stored in list_threads(tmp_path)}
+    held = {stored.instance: stored.held_by for stored in list_threads(tmp_path)[0]}
 
     assert held == {"a": os.getpid(), "stale": None}
     await thread.append(Message("user", "still mine"))
     thread.close()
-    assert [one.messages for one in list_threads(tmp_path) if one.instance == "a"] == [2]
+    assert [one.messages for one in list_threads(tmp_path)[0] if one.instance == "a"] == [2]
 
 
 async def test_what_cannot_be_listed_is_told_and_hides_nothing_else(tmp_path: Path) -> None:
@@ -61,30 +65,24 @@ async def test_what_cannot_be_listed_is_told_and_hides_nothing_else(tmp_path: Pa
     (good.parent / "folder.jsonl").mkdir()
     (good.parent / "Foreign name.jsonl").touch()
     (tmp_path / "threads" / "stray").touch()
-    problems: list[tuple[Path, str]] = []
 
-    assert [one.path for one in list_threads(tmp_path, problems)] == [good]
-    assert sorted(path for path, _ in problems) == sorted(
+    found, problems = list_threads(tmp_path)
+
+    assert [one.path for one in found] == [good]
+    assert sorted(problem.path for problem in problems) == sorted(
         [hashed, good.parent / "folder.jsonl", good.parent / "Foreign name.jsonl"]
     )
-    assert all(message for _, message in problems)
-    assert [one.path for one in list_threads(tmp_path)] == [good]
+    assert all(problem.message for problem in problems)
 
 
 def test_no_data_folder_means_no_threads(tmp_path: Path) -> None:
-    assert list_threads(tmp_path / "none") == []
+    assert list_threads(tmp_path / "none") == ([], [])
 
 
 async def test_messages_are_counted_across_the_pieces_a_file_is_read_in(
-    tmp_path: Path, monkeypatch: object
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import treadle.thread.catalogue as module
-
     await store(tmp_path, "inbox", "a", 9, 1)
-    before = module.CHUNK_BYTES
-    try:
-        for size in range(1, 40):
-            module.CHUNK_BYTES = size
-            assert [one.messages for one in list_threads(tmp_path)] == [9]
-    finally:
-        module.CHUNK_BYTES = before
+    for size in range(1, 40):
+        monkeypatch.setattr(catalogue, "CHUNK_BYTES", size)
+        assert [one.messages for one in list_threads(tmp_path)[0]] == [9]

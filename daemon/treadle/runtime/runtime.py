@@ -74,7 +74,9 @@ class Runtime:
         Args:
             agent: only this agent's.
         """
-        stored = await asyncio.to_thread(list_threads, self.services.folders.data)
+        stored, problems = await asyncio.to_thread(list_threads, self.services.folders.data)
+        for problem in problems:
+            logger.warning("left out of the list: %s: %s", problem.path, problem.message)
         found = {
             Pair(each.agent, each.instance): SessionSummary(
                 Pair(each.agent, each.instance),

@@ -15,6 +15,7 @@ import msgspec
 from treadle.errors import ThreadUnreadable
 from treadle.thread.files import check_regular
 from treadle.thread.lock import holder
+from treadle.thread.message import LINE_START, rfc3339
 from treadle.thread.paths import (
     LOCK_SUFFIX,
     THREAD_SUFFIX,
@@ -54,35 +55,38 @@ class StoredThread:
     held_by: int | None = None
 
 
-def list_threads(data: Path, problems: list[tuple[Path, str]] | None = None) -> list[StoredThread]:
-    """Find every stored thread, newest first; it blocks.
+@dataclass(frozen=True, slots=True)
+class ThreadProblem:
+    """A file or folder that no thread could be told from, and why."""
+
+    path: Path
+    message: str
+
+
+def list_threads(data: Path) -> tuple[list[StoredThread], list[ThreadProblem]]:
+    """Find every stored thread, newest first, and what had to be left out; it blocks.
 
     Args:
         data: the data folder; it need not exist.
-        problems: gets what had to be left out, each with what is wrong with it.
     """
     found: list[StoredThread] = []
-    for path in _files(data / THREADS_FOLDER, [] if problems is None else problems):
+    problems: list[ThreadProblem] = []
+    for path in _files(data / THREADS_FOLDER, problems):
         try:
             found.append(_look_at(data, path))
         except FileNotFoundError:
             # It was deleted while we looked.
             continue
         except (OSError, ThreadUnreadable, _NotOursError) as error:
-            if problems is not None:
-                problems.append((path, str(error)))
-    return sorted(found, key=lambda one: (-one.updated_ns, one.agent, one.instance))
-
-
-# How every message line of ours begins; behind a line end it stands in no text.
-_MESSAGE_START = b'{"role"'
+            problems.append(ThreadProblem(path, str(error)))
+    return sorted(found, key=lambda one: (-one.updated_ns, one.agent, one.instance)), problems
 
 
 class _NotOursError(Exception):
     """A file whose pair nobody can tell."""
 
 
-def _files(threads: Path, problems: list[tuple[Path, str]]) -> Iterator[Path]:
+def _files(threads: Path, problems: list[ThreadProblem]) -> Iterator[Path]:
     for folder in _entries(threads, problems):
         if folder.is_dir():
             for path in _entries(folder, problems):
@@ -90,13 +94,13 @@ def _files(threads: Path, problems: list[tuple[Path, str]]) -> Iterator[Path]:
                     yield path
 
 
-def _entries(folder: Path, problems: list[tuple[Path, str]]) -> list[Path]:
+def _entries(folder: Path, problems: list[ThreadProblem]) -> list[Path]:
     try:
         return sorted(folder.iterdir())
     except FileNotFoundError:
         return []
     except OSError as error:
-        problems.append((folder, error.strerror or str(error)))
+        problems.append(ThreadProblem(folder, error.strerror or str(error)))
         return []
 
 
@@ -111,7 +115,7 @@ def _look_at(data: Path, path: Path) -> StoredThread:
         instance=instance,
         path=path,
         messages=_count_messages(path),
-        updated_at=_rfc3339(status.st_mtime),
+        updated_at=rfc3339(datetime.fromtimestamp(status.st_mtime, UTC)),
         updated_ns=status.st_mtime_ns,
         held_by=holder(path) if may_be_held else None,
     )
@@ -135,7 +139,7 @@ def _pair(data: Path, path: Path) -> tuple[str, str]:
 
 def _count_messages(path: Path) -> int:
     """Count lines that begin like a message, across the borders of chunks."""
-    sought = b"\n" + _MESSAGE_START
+    sought = b"\n" + LINE_START
     count, rest = 0, b"\n"
     with path.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):
@@ -143,8 +147,3 @@ def _count_messages(path: Path) -> int:
             count += piece.count(sought)
             rest = piece[-(len(sought) - 1) :]
     return count
-
-
-def _rfc3339(seconds: float) -> str:
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
