@@ -378,7 +378,7 @@ def test_every_error_of_the_transport_becomes_one_of_ours() -> None:
 async def test_leaving_a_stream_early_closes_its_socket() -> None:
     async with ModelServer(in_order(Answer(["a", "b"], pause_after=1))) as server:
         client = await open_client(server.base_url, "", 10)
-        chunks = stream.stream_chat(client, b'{"messages":[]}')
+        chunks = stream.stream_chat(client, b'{"messages":[]}', model="m")
         assert await anext(chunks)
         assert server.open_requests == 1
         await chunks.aclose()

@@ -2,6 +2,7 @@
 
 A completion is any `async` callable that takes an env, does exactly one model call,
 emits its deltas and appends one assistant message.
+Owns what a model is told and what it may change. Refuses to know layers, tools' code and models.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class CompletionEnv(Protocol):
         """Emit `delta` or `model_call`."""
 
 
-Completion: TypeAlias = Callable[[Any], Awaitable[None]]
+Completion: TypeAlias = Callable[[CompletionEnv], Awaitable[None]]
 """Called with a `CompletionEnv`.
 
 Contract: raises only errors of `treadle.errors`; when it is cancelled or the stream breaks it

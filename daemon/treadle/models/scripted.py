@@ -18,6 +18,7 @@ import msgspec
 from treadle.errors import ConfigurationError, InvalidAgent, ModelError, TreadleError
 from treadle.models.answer import say_answer, say_partial
 from treadle.models.completion import CompletionEnv, Delta, ModelCall
+from treadle.models.spec import SCRIPTED_PREFIX
 from treadle.thread.message import Message, ToolCall, Usage
 
 
@@ -89,7 +90,7 @@ class Scripted:
             InvalidAgent: the file cannot be read; the message names file and line.
         """
         replies = _read_replies(Path(path))
-        scripted = cls(replies, model=f"scripted:{path}")
+        scripted = cls(replies, model=f"{SCRIPTED_PREFIX}{path}")
         scripted._left = cycle(replies)
         return scripted
 

@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
 from treadle.errors import ConfigurationError
+from treadle.models.spec import DEFAULT_BASE_URL, is_endpoint
 
 if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
-
-# Where `base_url=None` leads.
-DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
 # A machine that is there accepts a connection within a second or two, also across the world.
 CONNECT_TIMEOUT_SECONDS = 10.0
@@ -41,6 +39,11 @@ class Endpoint:
 
     A client's connections belong to the event loop that opened them; a script that calls
     `asyncio.run` more than once gets a new client each time.
+
+    Args:
+        base_url: as for `open_client`, and so are the others; none is looked at before use.
+        api_key: its key.
+        timeout_seconds: the longest silence.
     """
 
     def __init__(self, base_url: str | None, api_key: str, timeout_seconds: float) -> None:
@@ -124,7 +127,7 @@ def _build(url: str, api_key: str, timeout_seconds: float) -> AsyncOpenAI:
         admin_api_key="",  # an empty one keeps OPENAI_ADMIN_KEY out
         default_query=dict(parse_qsl(parts.query)),  # some endpoints want their version there
         timeout=timeout,
-        max_retries=0,  # retries are a layer's, where a person can see them
+        max_retries=0,  # the library would wait without a word; a person must see that
         http_client=_http_client(url, timeout),
     )
     client.organization = client.project = None
@@ -142,12 +145,7 @@ def _http_client(url: str, timeout: httpx2.Timeout) -> httpx2.AsyncClient:
 
 
 def _require_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
+    if not is_endpoint(url):
         raise ConfigurationError(
             "the model's base_url is no http or https URL; "
             "write it like https://api.example.com/v1 or http://localhost:8080/v1"

@@ -83,13 +83,10 @@ class OpenAICompletion:
                     if text:
                         env.emit("delta", Delta("text", text))
         except BaseException as error:
-            await self._say_partial(env, draft)
+            await say_partial(env, model=self._model, text=draft.text, reasoning=draft.reasoning)
             if isinstance(error, ModelStreamBroken):
                 raise ModelStreamBroken(error.message, partial=draft.text) from None
             raise
-        await self._say_answer(env, draft)
-
-    async def _say_answer(self, env: CompletionEnv, draft: Draft) -> None:
         await say_answer(
             env,
             model=self._model,
@@ -100,6 +97,3 @@ class OpenAICompletion:
             usage=draft.usage,
             refused=draft.refused,
         )
-
-    async def _say_partial(self, env: CompletionEnv, draft: Draft) -> None:
-        await say_partial(env, model=self._model, text=draft.text, reasoning=draft.reasoning)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from treadle.models.openai.stream import CallDelta, Chunk, Delta, read_usage
-from treadle.thread.message import ToolCall, Usage, clean
+from treadle.thread.message import ToolCall, Usage, decode_json
 
 
 class Draft:
@@ -119,20 +119,12 @@ class _CallDraft:
         return ToolCall(identity, self._name, arguments)
 
 
-_decoder = msgspec.json.Decoder(dict[str, Any])
-
-
 def _arguments(text: str) -> dict[str, Any] | None:
     """Read arguments; empty text means none, None that they are no object."""
     if not text.strip():
         return {}
     try:
-        return _decoder.decode(text)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        pass
-    # Lone surrogate escapes are valid JSON that the fast decoder refuses.
-    try:
-        plain = clean(json.loads(text))
-    except (ValueError, RecursionError):
+        plain = decode_json(text)
+    except (msgspec.DecodeError, RecursionError):
         return None
     return plain if isinstance(plain, dict) else None

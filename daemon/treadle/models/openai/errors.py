@@ -36,7 +36,7 @@ from treadle.errors import (
 from treadle.models.openai.client import NO_KEY, shown_url
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
+    from openai import APIStatusError, AsyncOpenAI
 
 # Enough to read what an endpoint says; some answer with a whole web page.
 SAID_CHARACTERS = 400
@@ -92,7 +92,7 @@ class Place:
         return cls(shown_url(str(client.base_url)), model, client.api_key)
 
     def __str__(self) -> str:
-        return f"the model endpoint {self.url}" + (f" ({self.model})" if self.model else "")
+        return f"the model endpoint {self.url} ({self.model})"
 
     @property
     def has_key(self) -> bool:
@@ -155,7 +155,7 @@ def stream_broken(place: Place, what: str) -> ModelStreamBroken:
     return ModelStreamBroken(f"{place} {what}; ask again")
 
 
-def _from_response(error: Any, place: Place) -> ModelError:
+def _from_response(error: APIStatusError, place: Place) -> ModelError:
     body = error.body if isinstance(error.body, dict) else {}
     said = place.redacted(body.get("message") or error.body or error.message)
     return _from_status(error.status_code, body, said, error.response.headers, place)
@@ -192,14 +192,14 @@ def _rate_limited(
         return ModelRateLimited(
             f"the quota at {place} is used up, and waiting does not help: {said}"
         )
-    seconds = retry_after_seconds(headers)
+    seconds = _retry_after_seconds(headers)
     when = "later" if seconds is None else f"in {seconds:g} s"
     return ModelRateLimited(
         f"{place} asks to slow down: {said}; try again {when}", retry_after_seconds=seconds
     )
 
 
-def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
+def _retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     """Read how long an endpoint asks to wait (RFC 9110, 10.2.3, and `retry-after-ms`)."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:

@@ -7,7 +7,7 @@ The same conversation gives the same bytes, so that providers' prompt caches hit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from treadle.thread.message import Content, Message, ToolCall, clean
 _NAME_CHARACTERS = 64
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
+# Usage is not sent with a stream unless it is asked for.
 _TAIL = b',"stream":true,"stream_options":{"include_usage":true}}'
 
 
@@ -46,8 +47,7 @@ class HistoryEncoder:
     forgotten at the next request.
     """
 
-    def __init__(self, encode: Callable[[Message], bytes] = encode_message) -> None:
-        self._encode = encode
+    def __init__(self) -> None:
         self._known: dict[int, tuple[Message, bytes]] = {}
         self._tools: list[ToolSpec] = []
         self._tools_bytes = b""
@@ -59,15 +59,11 @@ class HistoryEncoder:
             parts += [b',"tools":', self._encoded_tools(tools)]
         return b"".join((*parts, _TAIL))
 
-    def __len__(self) -> int:
-        """Count the messages it remembers."""
-        return len(self._known)
-
     def _messages(self, messages: Sequence[Message]) -> bytes:
         before, now = self._known, {}
         for message in messages:
             # The message is kept beside its bytes, so that its identity is not given away.
-            now[id(message)] = before.get(id(message)) or (message, self._encode(message))
+            now[id(message)] = before.get(id(message)) or (message, encode_message(message))
         self._known = now
         return b",".join(filter(None, (now[id(message)][1] for message in messages)))
 

@@ -7,21 +7,15 @@ of a chunk.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from treadle.models.openai.errors import (
-    Place,
-    from_library,
-    from_stream,
-    stream_broken,
-)
+from treadle.models.openai.errors import Place, from_library, from_stream, stream_broken
 from treadle.models.openai.sse import EventReader
-from treadle.thread.message import Usage, clean
+from treadle.thread.message import Usage, decode_json
 
 if TYPE_CHECKING:
     import httpx2
@@ -78,7 +72,7 @@ class Chunk(msgspec.Struct, gc=False):
 
 
 async def stream_chat(
-    client: AsyncOpenAI, body: bytes, *, model: str = ""
+    client: AsyncOpenAI, body: bytes, *, model: str
 ) -> AsyncGenerator[Chunk, None]:
     """Post a request and yield its answer's chunks.
 
@@ -222,10 +216,10 @@ _decoder = msgspec.json.Decoder(Chunk)
 def _decode(data: bytes, place: Place) -> Chunk:
     try:
         return _decoder.decode(data)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+    except (msgspec.DecodeError, RecursionError):
         pass
     # Lone surrogate escapes and numbers as text are valid JSON that the fast decoder refuses.
     try:
-        return msgspec.convert(clean(json.loads(data)), Chunk, strict=False)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return msgspec.convert(decode_json(data), Chunk, strict=False)
+    except (msgspec.DecodeError, RecursionError):
         raise stream_broken(place, "sent a chunk that cannot be read") from None
