@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from typing import Any
 
@@ -11,6 +10,7 @@ import typer
 
 from treadle.cli.address import JsonOption
 from treadle.cli.client import local_client
+from treadle.cli.streams import to_json
 from treadle.folders import find_folders
 
 app = typer.Typer(help="Agents: who can be prompted.", no_args_is_help=True)
@@ -26,7 +26,7 @@ def list_agents(as_json: JsonOption = False) -> None:
     """List every agent, and every agent file with a problem."""
     listed = asyncio.run(_list())
     if as_json:
-        print(json.dumps(listed, ensure_ascii=False))
+        print(to_json(listed))
         return
     for agent in listed["agents"]:
         tools = ", ".join(agent["tools"]) or "no tools"

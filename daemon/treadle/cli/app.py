@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from treadle.cli import agents, call, exit_codes, model, prompt, sessions
+from treadle.cli import agents, call, exit_codes, model, prompt, sessions, streams
 from treadle.cli.client import RemoteError
 from treadle.errors import TreadleError
 from treadle.version import __version__
@@ -39,6 +40,20 @@ def _serve() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; a failure is one line on standard error."""
+    streams.prepare()
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except OSError as error:
+        streams.give_up_output()
+        # A reader that has left, as `head` does, is no failure that anybody needs to be told.
+        if error.errno != errno.EPIPE:
+            streams.tell(f"treadle: {error}")
+        return exit_codes.FAILED
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         app(args=list(arguments), prog_name="treadle")
     except SystemExit as leave:
@@ -69,7 +84,7 @@ def _options(
 
 def _tell(error: RemoteError | TreadleError) -> None:
     reason = getattr(error, "reason", "")
-    print(f"treadle: {error}" + (f" [{reason}]" if reason else ""), file=sys.stderr)
+    streams.tell(f"treadle: {error}" + (f" [{reason}]" if reason else ""))
     data = error.data if isinstance(error, TreadleError) else error.error.get("data") or {}
     if how := data.get("how"):
-        print(f"  {how}", file=sys.stderr)
+        streams.tell(f"  {how}")

@@ -11,6 +11,7 @@ import typer
 
 from treadle.cli import exit_codes
 from treadle.cli.client import RemoteError, local_client
+from treadle.cli.streams import to_json
 from treadle.folders import find_folders
 
 
@@ -47,4 +48,4 @@ async def _call(method: str, params: Any, events: bool) -> int:
 
 
 def _print(value: Any, to: Any = None) -> None:
-    print(json.dumps(value, ensure_ascii=False), file=to or sys.stdout, flush=True)
+    print(to_json(value), file=to or sys.stdout, flush=True)

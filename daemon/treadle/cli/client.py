@@ -14,7 +14,8 @@ from treadle.runtime.runtime import Runtime
 from treadle.server.connection import Connection
 
 OnEvent: TypeAlias = Callable[[str, dict[str, Any]], None]
-"""Called with a notification's method and params. Contract: must not block or raise."""
+"""Called with a notification's method and params. Contract: must not block; an OSError says that
+nobody can be told any more, fails every request that waits and is not called again."""
 
 
 class RemoteError(Exception):
@@ -50,6 +51,7 @@ class Client:
 
         Raises:
             RemoteError: it was answered with an error.
+            OSError: what came meanwhile could not be told.
         """
         self._last_id += 1
         answer = asyncio.get_running_loop().create_future()
@@ -66,7 +68,7 @@ class Client:
     def _take(self, body: bytes) -> None:
         message = json.loads(body)
         if "method" in message:
-            self._on_event(message["method"], message["params"])
+            self._tell(message)
             return
         answer = self._waiting.pop(message["id"], None)
         if answer is None or answer.done():
@@ -76,6 +78,16 @@ class Client:
         else:
             answer.set_result(message["result"])
 
+    def _tell(self, event: dict[str, Any]) -> None:
+        try:
+            self._on_event(event["method"], event["params"])
+        except OSError as error:
+            # As with a client that is gone: whoever waits stops waiting, and so leaves.
+            self._on_event = lambda method, params: None
+            for answer in self._waiting.values():
+                if not answer.done():
+                    answer.set_exception(error)
+
 
 @contextlib.asynccontextmanager
 async def local_client(
@@ -83,12 +95,19 @@ async def local_client(
 ) -> AsyncIterator[Client]:
     """Start a daemon in this process and connect to it; it shuts down at the end.
 
-    The current folder is the client's workspace, so it is where an agent works that names
-    no folder of its own.
+    The current folder, if it is still there, is the client's workspace, so it is where an agent
+    works that names no folder of its own.
     """
     client = Client(folders, on_event)
-    await client.request("initialize", {"capabilities": {}, "rootUri": Path.cwd().as_uri()})
+    await client.request("initialize", {"capabilities": {}, "rootUri": _current_folder()})
     try:
         yield client
     finally:
         await client.leave()
+
+
+def _current_folder() -> str | None:
+    try:
+        return Path.cwd().as_uri()
+    except FileNotFoundError:
+        return None

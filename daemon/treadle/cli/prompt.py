@@ -21,6 +21,7 @@ from treadle.cli.address import (
     JsonOption,
 )
 from treadle.cli.client import Client, RemoteError, local_client
+from treadle.cli.streams import to_json
 from treadle.folders import find_folders
 
 _EMBEDDED_NOTE = (
@@ -91,7 +92,7 @@ def _print_event(method: str, params: dict[str, Any]) -> None:
 
 
 def _print_json(method: str, params: Any) -> None:
-    print(json.dumps({method: params}, ensure_ascii=False), flush=True)
+    print(to_json({method: params}), flush=True)
 
 
 def _finish(result: dict[str, Any], *, embedded: bool) -> None:

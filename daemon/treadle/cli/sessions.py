@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from typing import Annotated, Any
 
@@ -18,6 +17,7 @@ from treadle.cli.address import (
     JsonOption,
 )
 from treadle.cli.client import local_client
+from treadle.cli.streams import to_json
 from treadle.folders import find_folders
 from treadle.thread.paths import thread_path, validate_name
 
@@ -32,7 +32,7 @@ def list_sessions(
     """List every stored session, newest first."""
     listed = asyncio.run(_every_session(agent))
     if as_json:
-        print(json.dumps(listed, ensure_ascii=False))
+        print(to_json(listed))
         return
     for session in listed:
         held = f"  held by process {session['heldBy']}" if "heldBy" in session else ""
