@@ -89,3 +89,15 @@ def test_a_loop_that_ends_begins_nothing_that_still_waits() -> None:
 
     asyncio.run(main())
     assert begun == ["a", "empty"]
+
+
+async def test_a_lane_that_is_cancelled_settles_whatever_waits_in_it() -> None:
+    lane = Lane(lambda: None, lambda: None)
+    jobs = [lane.submit(asyncio.Event().wait) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    assert lane._worker is not None
+    lane._worker.cancel()
+    outcomes = await asyncio.gather(*(job.outcome for job in jobs), return_exceptions=True)
+
+    assert [type(outcome) for outcome in outcomes] == [asyncio.CancelledError] * 3
+    assert await lane.submit(lambda: asyncio.sleep(0, "after")).outcome == "after"

@@ -73,7 +73,10 @@ class Daemon:
 
     def expect(self, request_id: Any) -> asyncio.Future[Any]:
         """Return the future of the reply to a request that is sent by hand."""
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        late = loop.call_later(PATIENCE_SECONDS, _give_up, answer, request_id)
+        answer.add_done_callback(lambda _: late.cancel())
         answer.request_id = request_id  # type: ignore[attr-defined]  # for $/cancelRequest
         self._waiting[request_id] = answer
         return answer
@@ -173,6 +176,11 @@ class Daemon:
             answer.set_exception(RpcError(message["error"]))
         else:
             answer.set_result(message["result"])
+
+
+def _give_up(answer: asyncio.Future[Any], request_id: Any) -> None:
+    if not answer.done():
+        answer.set_exception(TimeoutError(f"request {request_id!r} was never answered"))
 
 
 async def _read_frame(stdout: asyncio.StreamReader) -> dict[str, Any] | None:

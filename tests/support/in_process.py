@@ -16,6 +16,9 @@ from treadle.thread.message import Message
 Answering: TypeAlias = Callable[[Completion], None]
 """Makes a completion every session's model."""
 
+# Far more than anything here takes on a busy machine; a test that waits this long has failed.
+PATIENCE_SECONDS = 20.0
+
 PAIR = Pair("assistant", "test")
 
 
@@ -28,7 +31,8 @@ def ask(runtime: Runtime, text: str, pair: Pair = PAIR, **fields: Any) -> asynci
     """Prompt in a task of its own, as a handler does: session and prompt in one step."""
 
     async def handle() -> Outcome:
-        return await runtime.session(pair).prompt(prompt(text, **fields))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await runtime.session(pair).prompt(prompt(text, **fields))
 
     return asyncio.create_task(handle())
 
@@ -58,7 +62,7 @@ class Watched:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait, within a bound, for events that make the condition true."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()
