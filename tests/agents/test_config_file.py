@@ -66,7 +66,7 @@ def test_a_table_of_a_later_version_is_a_notice_and_the_rest_works() -> None:
         ("[sessions]\nidle_seconds = -1", "[sessions] idle_seconds must be a number of seconds"),
         ("[models\n[sessions]", "(at line 1, column 8)"),
         ("[models]\nmodel='a'\nmodel='b'\n", "line 3"),
-        ("a = " + "[" * 5000, ""),
+        ("a = " + "[" * 5000, "it is nested too deeply"),
         ("#" * (256 * 1024 + 1), "larger than 256 KiB"),
     ],
 )

@@ -77,6 +77,12 @@ class CachedFile(Generic[ParsedT]):
             self._known = _Known(looks, self._known.good, error)
 
 
+def unreadable(path: Path, error: OSError) -> InvalidAgent:
+    """Make the error for a file or folder that cannot be read."""
+    why = error.strerror or str(error)
+    return InvalidAgent(f"{path.name} cannot be read: {why}", path=str(path))
+
+
 @dataclass(frozen=True, slots=True)
 class _Known(Generic[ParsedT]):
     """What is known of a file: what it looked like, what it last meant, what is wrong with it."""
@@ -100,9 +106,3 @@ def _read(path: Path) -> tuple[os.stat_result, bytes]:
 
 def _looks(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-def unreadable(path: Path, error: OSError) -> InvalidAgent:
-    """Make the error for a file or folder that cannot be read."""
-    why = error.strerror or str(error)
-    return InvalidAgent(f"{path.name} cannot be read: {why}", path=str(path))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from treadle.models.spec import is_endpoint
 from treadle.thread.message import clean
 from treadle.tools.nearest import did_you_mean
 
@@ -48,17 +49,10 @@ def line(value: Any) -> str:
 
 def url(value: Any) -> str:
     """Take the address of an endpoint, without a password in it."""
-    from urllib.parse import urlsplit
-
     said = text(value).strip()
     if "@" in said:
         raise ValueError("must hold no user name or password; name a variable in api_key_env")
-    try:
-        parts = urlsplit(line(said))
-        right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        right = False
-    if not right:
+    if not is_endpoint(line(said)):
         raise ValueError(f"must be an http:// or https:// address, not {shown(value)}")
     return said
 

@@ -1,5 +1,6 @@
 """The person's `config.toml`: what it may say and what is meant where it says nothing.
 
+Owns its tables, keys and defaults. Refuses to know when the file is read and who obeys it.
 A table that belongs to a capability still to come does not break the file, for it is one file
 for everything and every agent needs it; it is a notice instead, so that nobody believes it works.
 A table or key that no version knows is a slip, and an error.
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from treadle.agents import checks
 from treadle.errors import InvalidAgent
@@ -54,23 +55,6 @@ class Config:
     notices: tuple[str, ...] = ()
 
 
-_TABLES: dict[str, dict[str, checks.Check]] = {
-    "models": {
-        "model": checks.line,
-        "base_url": checks.url,
-        "api_key_env": checks.variable,
-        "timeout_seconds": checks.seconds,
-    },
-    "sessions": {
-        "idle_seconds": checks.seconds,
-        "turns_in_flight": checks.count,
-        "durability": checks.choice("file", "memory"),
-    },
-}
-
-_LATER = ("daemon", "retention", "secrets", "mcp_servers")
-
-
 def parse_config(path: Path, data: bytes) -> Config:
     """Read `config.toml`.
 
@@ -88,11 +72,33 @@ def parse_config(path: Path, data: bytes) -> Config:
             raise ValueError(f"it is larger than {checks.FILE_LIMIT_BYTES // 1024} KiB")
         return _config(tomllib.loads(data.decode("utf-8-sig")))
     except UnicodeDecodeError as error:
-        problem: object = "it is not UTF-8; save it as UTF-8"
-        cause: Exception = error
-    except (ValueError, RecursionError) as error:
-        problem = cause = error
-    raise InvalidAgent(f"{path.name}: {problem}", path=str(path)) from cause
+        raise _broken(path, "it is not UTF-8; save it as UTF-8") from error
+    except RecursionError as error:
+        raise _broken(path, "it is nested too deeply") from error
+    except ValueError as error:
+        raise _broken(path, str(error)) from error
+
+
+_TABLES: dict[str, dict[str, checks.Check]] = {
+    "models": {
+        "model": checks.line,
+        "base_url": checks.url,
+        "api_key_env": checks.variable,
+        "timeout_seconds": checks.seconds,
+    },
+    "sessions": {
+        "idle_seconds": checks.seconds,
+        "turns_in_flight": checks.count,
+        "durability": checks.choice(*get_args(Durability)),
+    },
+}
+
+# Tables of capabilities that are still to come.
+_LATER = ("daemon", "retention", "secrets", "mcp_servers")
+
+
+def _broken(path: Path, problem: str) -> InvalidAgent:
+    return InvalidAgent(f"{path.name}: {problem}", path=str(path))
 
 
 def _config(tables: dict[str, Any]) -> Config:

@@ -15,21 +15,6 @@ from treadle.errors import InvalidAgent
 from treadle.permissions.modes import MODES
 from treadle.tools.builtin import BUILTIN
 
-_CHECKS: dict[str, checks.Check] = {
-    "description": checks.text,
-    "model": checks.line,
-    "base_url": checks.url,
-    "api_key_env": checks.variable,
-    "permissions": checks.choice(*MODES),
-    "sandbox": checks.choice(*get_args(SandboxKind)),
-    "cwd": checks.folder,
-    "tools": checks.names(BUILTIN),
-    "max_turns": checks.count,
-}
-
-# Keys of capabilities that are still to come: named, so that nobody believes they work.
-_LATER = ("fetch_allow", "mcp_servers", "mcp_allow", "skills", "compaction")
-
 
 def parse_agent(path: Path, data: bytes) -> AgentDefinition:
     """Read an agent's file.
@@ -50,6 +35,22 @@ def parse_agent(path: Path, data: bytes) -> AgentDefinition:
     return AgentDefinition(
         name=path.stem, instructions=_without_last_line_end(body), source=str(path), **fields
     )
+
+
+_CHECKS: dict[str, checks.Check] = {
+    "description": checks.text,
+    "model": checks.line,
+    "base_url": checks.url,
+    "api_key_env": checks.variable,
+    "permissions": checks.choice(*MODES),
+    "sandbox": checks.choice(*get_args(SandboxKind)),
+    "cwd": checks.folder,
+    "tools": checks.names(BUILTIN),
+    "max_turns": checks.count,
+}
+
+# Keys of capabilities that are still to come: named, so that nobody believes they work.
+_LATER = ("fetch_allow", "mcp_servers", "mcp_allow", "skills", "compaction")
 
 
 def _decode(data: bytes) -> str:

@@ -2,6 +2,7 @@
 
 An agent's file comes before `config.toml`, that before the environment, each thing by itself;
 but a key goes only to the endpoint that it was written for.
+Owns that order. Refuses to know how a model is reached.
 """
 
 from __future__ import annotations
@@ -12,24 +13,11 @@ from dataclasses import dataclass
 from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition
 from treadle.errors import NoModel
-from treadle.models.spec import EMBEDDED, SCRIPTED_PREFIX, ModelSpec
+from treadle.models.spec import DEFAULT_BASE_URL, EMBEDDED, SCRIPTED_PREFIX, ModelSpec
 
 MODEL_VARIABLE = "TREADLE_MODEL"
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 API_KEY_VARIABLE = "OPENAI_API_KEY"
-
-# Where a request goes that names no endpoint: the `openai` package's own default.
-DEFAULT_BASE_URL = "https://api.openai.com/v1"
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """What one place says of models; `key_is_named`: its variable is named, so it must be set."""
-
-    model: str | None
-    base_url: str | None
-    key_variable: str | None
-    key_is_named: bool = True
 
 
 def choose_model(
@@ -71,6 +59,16 @@ def choose_model(
 def is_local(model: str) -> bool:
     """Whether a model of this name sends nothing anywhere."""
     return model == EMBEDDED.model or model.startswith(SCRIPTED_PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What one place says of models; `key_is_named`: its variable is named, so it must be set."""
+
+    model: str | None
+    base_url: str | None
+    key_variable: str | None
+    key_is_named: bool = True
 
 
 def _from_environment(environ: Mapping[str, str]) -> _Source:
