@@ -36,6 +36,9 @@ KILL_SECONDS = 1.0
 # The end of a traceback or of a server's last complaint; what came before it helps nobody.
 STDERR_TAIL_BYTES = 8 * 1024
 
+# The longest line that `stdout.readline` returns; whoever expects longer ones reads pieces.
+LINE_LIMIT_BYTES = 64 * 1024
+
 # One read of a drained pipe; a Linux pipe holds this much.
 _DRAIN_BYTES = 64 * 1024
 
@@ -214,7 +217,7 @@ class _Streams(SubprocessStreamProtocol):
     """asyncio's streams, with the exit as an event: its own `wait` also waits for the pipes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(limit=_DRAIN_BYTES, loop=loop)
+        super().__init__(limit=LINE_LIMIT_BYTES, loop=loop)
         self.exited = asyncio.Event()
 
     def process_exited(self) -> None:

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 # Set by Windows' `CREATE_NEW_PROCESS_GROUP`; named here because only Windows' module has it.
@@ -67,7 +68,7 @@ else:
         return True
 
 
-def _quietly(act: Any, *args: Any, **options: Any) -> None:
+def _quietly(act: Callable[..., object], *args: object, **options: object) -> None:
     """Signal a group that may have ended meanwhile: then there is nothing to do."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         act(*args, **options)
