@@ -1,4 +1,7 @@
-"""A connection's side of session events: in order, bounded, deltas joined for slow readers."""
+"""A connection's side of session events: in order, bounded, deltas joined for slow readers.
+
+Owns what is held back for a client. Refuses to know how anything is encoded and sent.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from treadle.models.completion import Delta
 from treadle.protocol.base import WireStruct
 from treadle.runtime.outbox import Pair, SessionEvent
 from treadle.server.bridge import delta_notification, notification
+from treadle.server.wire.writer import HIGH_WATER_BYTES
 
-# While more than this is on its way to the client, neighbouring deltas are joined: about what
-# a pipe and a busy editor take up without being late.
-JOIN_ABOVE_BYTES = 1 << 20
+# While more than this is on its way to the client, neighbouring deltas are joined. The writer tells
+# that it is low again only after it had this much: what was held below it could wait for ever.
+JOIN_ABOVE_BYTES = HIGH_WATER_BYTES
 
 # What is joined is sent when it has grown to this: then it counts as sent, so that a client that
 # never reads again is noticed, and no notification is a burden to one that does.

@@ -16,14 +16,12 @@ from typing import TypeAlias
 
 from treadle.server.wire.readiness import Readiness
 
-# Above this, a writer of events should hold back; a few screens of text, sent long before.
+# Above this, a writer of events should hold back: about what a pipe and a busy editor take up
+# without being late.
 HIGH_WATER_BYTES = 1 << 20
 
 # Below this, it may go on: far enough from the other mark that the two do not alternate.
 LOW_WATER_BYTES = 256 << 10
-
-# A client that lets this much wait does not read: several of the largest frames.
-MAX_PENDING_BYTES = 256 << 20
 
 # Frames are joined up to this size. A pipe takes 64 KiB at a time, so more would only be copied.
 JOIN_BYTES = 64 << 10
@@ -72,17 +70,13 @@ class Writer:
     def write(self, frame: bytes) -> None:
         """Queue a frame; dropped when the client is gone.
 
-        Over MAX_PENDING_BYTES the client counts as gone: it was told to hold back, or reads
-        nothing.
+        There is no bound here: who writes looks at `pending_bytes`, and gives the client up.
         """
         if self._is_broken or self._is_closed or not frame:
             return
         with self._lock:
             self._pending_bytes += len(frame)
             self._is_high |= self._pending_bytes >= HIGH_WATER_BYTES
-        if self._pending_bytes > MAX_PENDING_BYTES:
-            self._break()
-            return
         self._queue.put(frame)
 
     async def drain(self, timeout_seconds: float) -> bool:
