@@ -1,4 +1,4 @@
-"""`initialize` and what goes with it."""
+"""The structs of LSP's lifecycle, as far as they say something to us."""
 
 from __future__ import annotations
 
@@ -7,18 +7,10 @@ from typing import Any
 from treadle.protocol.base import WireStruct
 
 
-class ClientInfo(WireStruct):
-    """Who the client says it is."""
-
-    name: str = ""
-    version: str | None = None
-
-
 class WorkspaceFolder(WireStruct):
     """A folder that the editor has open."""
 
     uri: str
-    name: str = ""
 
 
 class ClientOptions(WireStruct):
@@ -36,7 +28,6 @@ class InitializeParams(WireStruct):
     """What the client tells of itself; LSP's fields that say nothing to us are skipped."""
 
     process_id: int | None = None
-    client_info: ClientInfo | None = None
     root_uri: str | None = None
     workspace_folders: list[WorkspaceFolder] | None = None
     capabilities: dict[str, Any] | None = None

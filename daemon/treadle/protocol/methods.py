@@ -1,6 +1,6 @@
 """The one table of methods: what exists, in which direction, with which params and result.
 
-Dispatch, the `initialize` answer and the documents derive from it.
+Dispatch and the `initialize` answer derive from it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A connection: LSP's lifecycle, and the way of each frame to dispatch and back.
 
-Works on whole bodies; who frames and carries them is none of its business.
+Owns what may be said when. Refuses to know who frames and carries bodies, and what methods do.
 `initialize` is answered before anything that a session needs is loaded.
 """
 
@@ -34,16 +34,14 @@ from treadle.protocol.lifecycle import (
     TreadleCapabilities,
 )
 from treadle.protocol.methods import PROTOCOL_VERSION, is_request, own_names
-from treadle.server.dispatch import Dispatch, Reply
+from treadle.server.dispatch import Dispatch, Reply, refuse
 from treadle.server.uri import folder_of
 from treadle.server.wire.envelope import (
     EnvelopeError,
     Notification,
     Request,
-    Response,
     decode,
     decode_params,
-    encode_error,
     encode_notification,
 )
 from treadle.server.wire.framing import BadFrame
@@ -104,19 +102,18 @@ class Connection:
     def receive(self, frame: bytes | BadFrame) -> None:
         """Take one frame of the client's; whatever it holds, the connection lives."""
         if isinstance(frame, BadFrame):
-            self._send(encode_error(None, frame.error))
+            refuse(None, frame.error, self._send)
             return
         try:
             message = decode(frame)
         except EnvelopeError as refused:
-            self._send(encode_error(refused.request_id, refused.error))
+            refuse(refused.request_id, refused.error, self._send)
             return
         if isinstance(message, Request):
             self._request(message)
         elif isinstance(message, Notification):
             self._notification(message)
-        else:
-            self._response(message)
+        # A response is dropped: this build asks the client nothing, so none can be awaited.
 
     def client_reads_again(self) -> None:
         """Send what was held back for a slow client."""
@@ -157,9 +154,6 @@ class Connection:
             self._cancel(notification)
         elif is_request(notification.method) and (dispatch := self._loaded()) is not None:
             dispatch.notification(notification)
-
-    def _response(self, response: Response) -> None:
-        """Drop an answer: this build asks the client nothing, so none can be awaited."""
 
     def _cancel(self, notification: Notification) -> None:
         try:
@@ -225,7 +219,7 @@ class Connection:
         await self.close()
 
     def _refuse(self, request: Request, error: ProtocolError) -> None:
-        Reply(request.id, self._send).error(error)
+        refuse(request.id, error, self._send)
 
     def _notify(self, method: str, params: WireStruct) -> None:
         self._send(encode_notification(method, params))

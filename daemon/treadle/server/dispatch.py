@@ -1,6 +1,7 @@
 """Dispatch: every request gets exactly one reply, whatever becomes of it.
 
-The one module that builds error replies. Knows methods and handlers, not what they do.
+Owns what is in flight, and every error reply. Refuses to know what handlers do, and what may be
+said when.
 """
 
 from __future__ import annotations
@@ -72,6 +73,13 @@ class Reply:
         self._send(body)
 
 
+def refuse(
+    request_id: RequestId | None, error: TreadleError, send: Callable[[bytes], None]
+) -> None:
+    """Answer what is not run at all; its id is None where none could be read."""
+    send(encode_error(request_id, error))
+
+
 class Dispatch(Generic[ContextT]):
     """Runs requests, each in a task of its own, and answers them.
 
@@ -103,7 +111,7 @@ class Dispatch(Generic[ContextT]):
         """
         refusal = self._refusal(request)
         if refusal is not None:
-            Reply(request.id, self._send).error(refusal)
+            refuse(request.id, refusal, self._send)
             return False
         reply = Reply(request.id, lambda body: self._reply(request.id, body))
         self._in_flight[request.id] = self._start(request.method, request.params, reply)

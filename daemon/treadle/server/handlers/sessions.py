@@ -1,4 +1,7 @@
-"""The methods of a session."""
+"""The methods of a session: from decoded params through the runtime to a result.
+
+Owns paging. Refuses to know how a session does what it is asked.
+"""
 
 from __future__ import annotations
 
@@ -104,6 +107,10 @@ async def read(params: ReadParams, peer: Peer) -> ReadResult:
     )
 
 
+# No thread has as many messages, and `int` refuses texts that are far longer.
+_CURSOR_DIGITS = 18
+
+
 def _cursor(next_position: int, length: int) -> str | None:
     return str(next_position) if next_position < length else None
 
@@ -116,6 +123,8 @@ def _position(cursor: str | None) -> int:
     """
     if cursor is None:
         return 0
-    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 18:
-        raise InvalidParams("cursor is not one that an earlier page gave", path="cursor")
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > _CURSOR_DIGITS:
+        raise InvalidParams(
+            "cursor is not one that an earlier page gave; leave it out to begin anew", path="cursor"
+        )
     return int(cursor)
