@@ -174,10 +174,5 @@ def open_session(pair: Pair, services: Services, terms: Terms) -> Opened:
 
 def _memory_thread(pair: Pair, kept: dict[Pair, Thread]) -> Thread:
     """Return a thread that goes on where the pair's last one in memory ended."""
-    thread = Thread.in_memory()
-    if before := kept.get(pair):
-        thread.messages[:] = before.messages
-        thread.turns = before.turns
-        thread.created = False
-    kept[pair] = thread
+    thread = kept[pair] = Thread.in_memory(after=kept.get(pair))
     return thread

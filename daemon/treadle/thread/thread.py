@@ -82,9 +82,18 @@ class Thread:
         return thread
 
     @classmethod
-    def in_memory(cls) -> Self:
-        """Make a thread that lasts as long as this object; nothing of it is on disk."""
-        return cls(None)
+    def in_memory(cls, after: Thread | None = None) -> Self:
+        """Make a thread that lasts as long as this object; nothing of it is on disk.
+
+        Args:
+            after: an earlier one in memory; this one goes on where that ended.
+        """
+        thread = cls(None)
+        if after is not None:
+            thread.messages[:] = after.messages
+            thread.turns = after.turns
+            thread.created = False
+        return thread
 
     def view(self) -> list[Message]:
         """Return what may be sent to a model."""
