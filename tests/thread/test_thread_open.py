@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -162,35 +160,6 @@ def test_a_thread_that_is_open_is_locked_for_others_and_readable(tmp_path: Path)
     assert load(path).header is not None
     assert holder(path) == os.getpid()
     thread.close()
-
-
-async def test_an_open_whose_caller_was_cancelled_leaves_no_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, entered, go_on, done = tmp_path / "a.jsonl", *(threading.Event() for _ in range(3))
-
-    def slow_open() -> Thread:
-        entered.set()
-        go_on.wait(10)
-        return Thread.open(path)
-
-    def watched_open() -> Thread:
-        try:
-            return slow_open()
-        finally:
-            done.set()
-
-    opening = asyncio.create_task(asyncio.to_thread(watched_open))
-    await asyncio.to_thread(entered.wait, 10)
-    opening.cancel()
-    await asyncio.gather(opening, return_exceptions=True)
-    go_on.set()
-    await asyncio.to_thread(done.wait, 10)
-
-    async with asyncio.timeout(10):
-        while holder(path) is not None:  # noqa: ASYNC110  # a lock file sets no event
-            await asyncio.sleep(0)
-    assert path.exists()
 
 
 async def test_a_deleted_file_starts_the_thread_afresh_at_the_next_turn(tmp_path: Path) -> None:
