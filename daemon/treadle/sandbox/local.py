@@ -1,7 +1,7 @@
 """A sandbox on the disk, confined to one folder by real path, symbolic links included.
 
-A path is resolved first and checked; `opening` then walks to it in a way that a swap between
-the check and the use cannot lead out.
+Owns the judgement of paths: each is resolved first and checked. `opening` then walks to it in a
+way that a swap between the check and the use cannot lead out. Refuses to know tools.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from typing import Self
 
 from treadle.sandbox import sandbox as seam
 
+# Windows has no such descriptors; everywhere else they close the gap between check and use.
 HAS_DIR_FD = os.open in os.supports_dir_fd and os.stat in os.supports_dir_fd
 
 # A file that is swapped for a pipe after it was looked at must not make the open wait; nothing
@@ -32,6 +33,7 @@ _WAY_FLAGS = getattr(os, "O_PATH", os.O_RDONLY)
 for _name in ("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC"):
     _WAY_FLAGS |= getattr(os, _name, 0)
 
+# What the seam says where the system says it less plainly.
 _TEXTS = {
     errno.ENOENT: seam.NO_ENTRY,
     errno.ENOTDIR: seam.NOT_A_FOLDER,

@@ -1,4 +1,7 @@
-"""The sandbox seam: the files a tool may reach."""
+"""The sandbox seam: the files a tool may reach, and what it is told of those it may not.
+
+Owns the texts, so that every sandbox speaks alike. Refuses to know where the files are.
+"""
 
 from __future__ import annotations
 

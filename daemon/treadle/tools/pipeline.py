@@ -21,6 +21,7 @@ import msgspec
 
 from treadle.stack.stack import App, Stack
 from treadle.thread.message import ToolCall, clean
+from treadle.thread.repair import EMPTY_RESULT_TEXT
 from treadle.tools.limits import RESULT_LIMIT_BYTES, cut_bytes
 from treadle.tools.nearest import did_you_mean
 from treadle.tools.tool import Tool, ToolContext, ToolError
@@ -30,8 +31,6 @@ logger = logging.getLogger(__name__)
 # What is quoted back to the model of what it sent: enough to recognise it.
 _QUOTED_CHARACTERS = 200
 
-# Some providers refuse a result without text.
-_NOTHING = "(no output)"
 # Where the cut is, so that the model knows there is more.
 _NOTE = "\n[… cut: the whole result has {whole_bytes} bytes, this is its beginning]"
 
@@ -90,7 +89,7 @@ class Truncate:
     async def __call__(self, env: CallEnv) -> None:
         """Pass the env inwards, then cut what it says."""
         await self._app(env)
-        env.content = clean(env.content) or _NOTHING
+        env.content = clean(env.content) or EMPTY_RESULT_TEXT
         whole_bytes = len(env.content.encode())
         if whole_bytes > RESULT_LIMIT_BYTES:
             note = _NOTE.format(whole_bytes=whole_bytes)

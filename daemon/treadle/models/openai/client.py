@@ -11,6 +11,7 @@ What the arguments name is all there is; proxies and certificates are the machin
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
@@ -73,8 +74,12 @@ class Endpoint:
     async def close(self) -> None:
         """Close the connections; a later `client()` opens anew."""
         client, self._client = self._client, None
-        if client is not None and self._loop is asyncio.get_running_loop():
-            await close_client(client)
+        if client is None or self._loop is not asyncio.get_running_loop():
+            return
+        # Beyond the bound the sockets go with their transports; there is nobody left to tell.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await client.close()
 
 
 async def open_client(base_url: str | None, api_key: str, timeout_seconds: float) -> AsyncOpenAI:
@@ -92,15 +97,6 @@ async def open_client(base_url: str | None, api_key: str, timeout_seconds: float
     _require_url(url)
     _require_header_text(api_key)
     return await asyncio.to_thread(_build, url, api_key or NO_KEY, timeout_seconds)
-
-
-async def close_client(client: AsyncOpenAI) -> None:
-    """Close a client's connections within `CLOSE_SECONDS`."""
-    try:
-        async with asyncio.timeout(CLOSE_SECONDS):
-            await client.close()
-    except TimeoutError:
-        pass  # the sockets go with their transports; there is nobody left to tell
 
 
 def shown_url(url: str) -> str:
