@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +46,17 @@ def is_alive(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return status.rpartition(")")[2].split()[0] != "Z"
+
+
+@contextmanager
+def patience_with(process: subprocess.Popen[Any]) -> Iterator[None]:
+    """Kill a process that outlives a bound, so that whoever reads its output reads an end."""
+    bound = threading.Timer(PATIENCE_SECONDS, process.kill)
+    bound.start()
+    try:
+        yield
+    finally:
+        bound.cancel()
 
 
 async def until_dead(pid: int) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.process import patience_with
 from treadle.errors import StorageDegraded
 from treadle.thread.message import Message, ToolCall, Usage, decode_line, encode_line
 from treadle.thread.replay import LoadReport, load
@@ -221,9 +222,12 @@ asyncio.run(main())
 
 def test_a_killed_writer_loses_nothing_that_it_had_acknowledged(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True
-    ) as writer:
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True
+        ) as writer,
+        patience_with(writer),
+    ):
         assert writer.stdout is not None
         acknowledged = [next(writer.stdout) for _ in range(200)]
         writer.send_signal(signal.SIGKILL)

@@ -11,6 +11,7 @@ from typing import IO
 
 import pytest
 
+from support.process import patience_with
 from treadle.errors import ThreadLocked
 from treadle.thread.lock import ThreadLock, holder
 
@@ -21,7 +22,6 @@ from pathlib import Path
 from treadle.errors import ThreadLocked
 from treadle.thread.lock import ThreadLock
 
-print("ready", flush=True)
 for line in sys.stdin:
     lock = None
     try:
@@ -43,7 +43,6 @@ class Rival:
         self.process = subprocess.Popen(
             [sys.executable, "-c", RIVAL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        assert self.hears() == "ready"
 
     def tell(self, line: object) -> None:
         _pipe(self.process.stdin).write(f"{line}\n")
@@ -60,7 +59,8 @@ class Rival:
 @pytest.fixture
 def rivals() -> Iterator[tuple[Rival, Rival]]:
     pair = (Rival(), Rival())
-    yield pair
+    with patience_with(pair[0].process), patience_with(pair[1].process):
+        yield pair
     for rival in pair:
         rival.stop()
 
