@@ -40,7 +40,7 @@ STOP_SECONDS = 3.5
 _left_behind: set[asyncio.Task[Any]] = set()
 
 
-class TurnStopped(Exception):  # noqa: N818 - no error of anybody's: the turn did as it was told
+class TurnStopped(Exception):
     """The turn was stopped, maybe before it began; `left_behind` says that it still runs."""
 
     def __init__(self, *, left_behind: bool = False) -> None:

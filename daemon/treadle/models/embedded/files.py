@@ -30,7 +30,7 @@ OR_AN_ENDPOINT = (
 )
 
 
-class SourceFailed(Exception):  # noqa: N818 - an outcome that `pull` reads, and never shows as it is
+class SourceFailed(Exception):
     """One source could not deliver; the next one is tried. The text says why."""
 
 
