@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,24 @@ def test_a_script_file_without_replies_is_named(tmp_path: Path, content: bytes |
         path.write_bytes(content)
     with pytest.raises(InvalidAgent, match=r"replies\.jsonl (cannot be read|holds no reply)"):
         Scripted.from_file(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "sparse"])
+def test_what_is_no_file_with_an_end_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "replies.jsonl"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        with path.open("wb") as file:
+            file.truncate(5 << 30)
+    with pytest.raises(InvalidAgent, match=r"not a regular file|larger than 16 MiB") as raised:
+        Scripted.from_file(path)
+    assert raised.value.data == {"path": str(path)}
 
 
 def _script(folder: Path, *lines: dict[str, Any]) -> Path:

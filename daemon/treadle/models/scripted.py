@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -20,6 +21,9 @@ from treadle.models.answer import say_answer, say_partial
 from treadle.models.completion import CompletionEnv, Delta, ModelCall
 from treadle.models.spec import SCRIPTED_PREFIX
 from treadle.thread.message import Message, ToolCall, Usage
+
+# A script for a test has a few lines; what is larger was named by mistake.
+SCRIPT_LIMIT_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,7 @@ _ERRORS = {kind.reason: kind for kind in ModelError.__subclasses__()}
 
 def _read_replies(path: Path) -> list[Reply]:
     try:
-        lines = path.read_bytes().splitlines()
+        lines = _read_file(path).splitlines()
     except OSError as error:
         problem = error.strerror or str(error)
         raise InvalidAgent(
@@ -212,6 +216,22 @@ def _read_replies(path: Path) -> list[Reply]:
     if not replies:
         raise InvalidAgent(f"the script {path} holds no reply", path=str(path))
     return replies
+
+
+def _read_file(path: Path) -> bytes:
+    """Read a script; a client may name any path, so it may be no file at all.
+
+    Raises:
+        OSError: it cannot be read, has no end, or is too large.
+    """
+    # Asked before it is opened: a pipe that nobody writes to would never let the worker go.
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError("it is not a regular file")
+    with path.open("rb") as file:
+        data = file.read(SCRIPT_LIMIT_BYTES + 1)
+    if len(data) > SCRIPT_LIMIT_BYTES:
+        raise OSError(f"it is larger than {SCRIPT_LIMIT_BYTES >> 20} MiB")
+    return data
 
 
 def _read_reply(line: bytes, where: str, path: Path) -> Reply:

@@ -44,6 +44,13 @@ EXIT_SECONDS = 2.0
 # The last replies get this long to be taken by the client.
 DRAIN_SECONDS = 1.0
 
+# Windows has fewer of them.
+_ENDING_SIGNALS = [
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
+    if hasattr(signal, name)
+]
+
 
 def serve_stdio(folders: Folders, in_fd: int, out_fd: int) -> int:
     """Serve one client until it ends, a signal comes, or its process is gone.
@@ -90,6 +97,7 @@ class _Sidecar:
         self._reader.start()
         code = await self._ended
         await self._close()
+        _ignore_signals()
         _exit_even_if_a_thread_hangs(code)
         return code
 
@@ -154,7 +162,7 @@ async def _step(what: str, closing: Awaitable[None], timeout_seconds: float) -> 
 
 
 def _catch_signals(loop: asyncio.AbstractEventLoop, on_signal: Callable[[], None]) -> None:
-    """Turn the signals that end a process into a bounded end; Windows has fewer of them.
+    """Turn the signals that end a process into a bounded end.
 
     They stay caught: a second one, or one that comes late, must not cut that end short.
     """
@@ -167,9 +175,17 @@ def _catch_signals(loop: asyncio.AbstractEventLoop, on_signal: Callable[[], None
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(on_signal)
 
-    for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), caught)
+    for number in _ENDING_SIGNALS:
+        signal.signal(number, caught)
+
+
+def _ignore_signals() -> None:
+    """Keep a late signal from turning a good end into a death.
+
+    The interpreter takes its handlers down before it is gone; what is ignored stays ignored.
+    """
+    for number in _ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _exit_even_if_a_thread_hangs(code: int) -> None:
