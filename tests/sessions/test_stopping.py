@@ -97,17 +97,19 @@ async def test_a_cancel_before_the_turn_began_stops_it_before_its_model_is_asked
 
 async def test_a_cancel_is_answered_while_other_sessions_stream() -> None:
     pieces = [f"{number} " for number in range(3_000)]
-    answers = {"Slow": _slow(), "Long": Answer(pieces)}
+    # The last piece is held back, so that none of them can end before the cancel is answered.
+    long = Answer(pieces, pause_after=len(pieces) - 1)
+    answers = {"Slow": _slow(), "Long": long}
     async with conversation(by_text(answers)) as (client, _):
         others = [client.ask("session/prompt", pair(f"o{n}", prompt="Long")) for n in range(7)]
         running = await _streaming(client, "mine")
         await client.until(lambda: bool(client.of("session/delta", "o0")))
         cancelled = await client.request("session/cancel", pair("mine"))
-        still_running = [not other.done() for other in others]
+        assert not any(other.done() for other in others)
+        long.go_on.set()
         ended = [(await other)["text"] for other in others]
 
     assert cancelled == {"cancelled": True, "turn": 1}
-    assert any(still_running)
     assert (await running)["stopReason"] == "cancelled"
     assert ended == ["".join(pieces)] * 7
 
