@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.in_process import Answering
+from support.sessions import Answering
 from treadle.folders import CONFIG_VARIABLE, DATA_VARIABLE, Folders
 from treadle.models.completion import Completion
 from treadle.models.provider import Models

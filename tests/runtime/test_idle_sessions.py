@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.in_process import PAIR, Answering, Watched, ask
 from support.person import stored, write_config
+from support.sessions import PAIR, Answering, Watched, ask
 from treadle.agents.options import SessionOptions
 from treadle.errors import OptionsDiffer, ThreadLocked
 from treadle.models.scripted import Scripted

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from support.in_process import PAIR, Answering, Watched, ask
 from support.person import stored, write_agent, write_config
+from support.sessions import PAIR, Answering, Watched, ask
 from treadle.agents.options import SessionOptions
 from treadle.errors import Busy, ConfigurationError, InternalError, ShuttingDown, TreadleError
 from treadle.models.provider import Models

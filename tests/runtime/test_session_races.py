@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from support.in_process import prompt
 from support.person import stored
+from support.sessions import prompt
 from treadle.agents.options import SessionOptions
 from treadle.errors import ModelUnreachable, RequestFailed
 from treadle.models.answer import say_answer, say_partial

@@ -11,20 +11,18 @@ from typing import Any
 
 import pytest
 
-from support.daemon import PATIENCE_SECONDS, Daemon, daemon, frame
+from support.daemon import Daemon, daemon, frame
 from support.line import Line
+from support.person import pair
+from support.waiting import PATIENCE_SECONDS
 from treadle.server.connection import Connection
 
 SEED = 20240229
 SESSIONS = [f"s{number}" for number in range(8)]
 
 
-def _pair(instance: str) -> dict[str, str]:
-    return {"agent": "assistant", "instance": instance}
-
-
 def _request(request_id: object, method: str, instance: str, **params: Any) -> dict[str, Any]:
-    params = {**_pair(instance), **params}
+    params = pair(instance, **params)
     return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
 
 
@@ -95,7 +93,7 @@ async def test_a_prompt_that_opens_its_pair_sends_its_events_before_its_reply(
     scripted: Callable[..., str],
 ) -> None:
     async with daemon(env={"TREADLE_MODEL": scripted({"text": "one"})}) as client:
-        await client.request("session/prompt", {**_pair("a"), "prompt": "Hi"})
+        await client.request("session/prompt", pair("a", prompt="Hi"))
         told = [_short(message) if "method" in message else "reply" for message in client.log[1:]]
         assert told == ["state running", "session/delta", "session/done", "state idle", "reply"]
 
@@ -158,20 +156,20 @@ async def test_a_connection_that_has_ended_hears_no_more_and_another_one_does(
     line = Line(tmp_path)
     heard: list[dict[str, Any]] = []
     other = Connection(
-        line.connection._folders,
+        line.folders,
         lambda: line.runtime,
         send=lambda body: heard.append(json.loads(body)),
         on_shutdown=line.runtime.close,
     )
     hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}}
     other.receive(json.dumps(hello).encode())
-    line.send(id=1, method="session/resume", params=_pair("a"))
+    line.send(id=1, method="session/resume", params=pair("a"))
     other.receive(json.dumps(_request(1, "session/resume", "a")).encode())
     await line.reply(1)
     async with asyncio.timeout(PATIENCE_SECONDS):
         await other.close()
     count = len(heard)
-    line.send(id=2, method="session/prompt", params={**_pair("a"), "prompt": "Hi"})
+    line.send(id=2, method="session/prompt", params=pair("a", prompt="Hi"))
     assert (await line.reply(2))["result"]["text"] == "one two"
     numbers = [message["params"]["seq"] for message in line.log if "params" in message]
     assert numbers == list(range(1, len(numbers) + 1))

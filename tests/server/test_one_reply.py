@@ -217,12 +217,10 @@ async def test_requests_beyond_all_reason_are_refused_and_what_ends_work_is_not(
 
 
 async def test_a_runtime_that_cannot_be_made_is_told_to_each_request(tmp_path: Path) -> None:
-    line = Line(tmp_path)
-
     def broken() -> Any:
         raise OSError("no disk")
 
-    line.connection._open_runtime = broken
+    line = Line(tmp_path, open_runtime=broken)
     line.send(id=1, method="session/list")
     line.send(method="session/close", params={"agent": "assistant", "instance": "a"})
     line.send(id=2, method="shutdown")

@@ -1,1 +1,12 @@
-"""What several tests stand on: fake peers, driven by the tests and checked against real ones."""
+"""What several tests stand on; each door is for claims that only it can observe.
+
+waiting        waits for a condition, within the one bound that all tests share
+turns          completions, a tool and readings of what a turn left: no daemon, no runtime
+sessions       sessions of a runtime, in the test's own loop: no connection
+line           a connection over a real runtime, in the test's own loop: no process
+daemon         `treadle serve` in a process of its own, driven through its pipes
+process        what the system knows of a process
+model_server   an OpenAI-compatible endpoint on loopback, which misbehaves on request
+model_peer     a bare agent on that endpoint
+person         what a person keeps and says, and a daemon on a model server
+"""

@@ -10,8 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
-# Far more than anything here takes on a busy machine; a test that waits this long has failed.
-PATIENCE_SECONDS = 30.0
+from support.waiting import PATIENCE_SECONDS, Waitable
 
 SERVE = (sys.executable, "-m", "treadle", "serve")
 
@@ -32,7 +31,7 @@ def frame(message: object) -> bytes:
     return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
-class Daemon:
+class Daemon(Waitable):
     """A client of one `treadle serve`.
 
     Everything the daemon writes is read at once: replies settle their requests, notifications
@@ -41,6 +40,7 @@ class Daemon:
     """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
+        super().__init__()
         assert process.stdin is not None and process.stdout is not None
         self.process = process
         self.stdin = process.stdin
@@ -50,7 +50,6 @@ class Daemon:
         self.reading = asyncio.Event()
         self.reading.set()
         self._waiting: dict[Any, asyncio.Future[Any]] = {}
-        self._changed = asyncio.Condition()
         self._last_id = 0
         self._reader = asyncio.create_task(self._read(process.stdout))
 
@@ -108,12 +107,10 @@ class Daemon:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait, within a bound, until what was read makes the condition true."""
-        async with asyncio.timeout(PATIENCE_SECONDS), self._changed:
-            while not condition():
-                if self._reader.done():
-                    self._reader.result()
-                    raise EOFError("the daemon has ended its output")
-                await self._changed.wait()
+        await super().until(lambda: condition() or self._reader.done())
+        if not condition():
+            self._reader.result()
+            raise EOFError("the daemon has ended its output")
 
     def of(self, method: str, instance: str | None = None) -> list[dict[str, Any]]:
         """Return the params of the notifications of one method, and maybe of one session."""
@@ -152,15 +149,13 @@ class Daemon:
                 if message is None:
                     return
                 self._take(message)
-                async with self._changed:
-                    self._changed.notify_all()
+                self.changed()
         finally:
             for answer in self._waiting.values():
                 if not answer.done():
                     answer.set_exception(EOFError("the daemon has ended its output"))
                     answer.exception()
-            async with self._changed:
-                self._changed.notify_all()
+            self.changed()
 
     def _take(self, message: dict[str, Any]) -> None:
         self.log.append(message)

@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from support.waiting import Waitable
 from treadle.folders import Folders
 from treadle.runtime.runtime import Runtime
 from treadle.server.connection import Connection
 
-# Far more than anything here takes on a busy machine.
-PATIENCE_SECONDS = 30.0
 
-
-class Line:
+class Line(Waitable):
     """A client of one `Connection` over a real runtime.
 
     Args:
         folder: where its data lies.
         initialize: whether to say hello first.
+        open_runtime: gives another runtime than one on that folder.
     """
 
-    def __init__(self, folder: Path, *, initialize: bool = True) -> None:
-        folders = Folders(data=folder / "data", config=folder / "config", cache=folder / "cache")
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        initialize: bool = True,
+        open_runtime: Callable[[], Runtime] | None = None,
+    ) -> None:
+        super().__init__()
+        self.folders = Folders(
+            data=folder / "data", config=folder / "config", cache=folder / "cache"
+        )
         self.log: list[dict[str, Any]] = []
         self.exits: list[int] = []
         self.pending_bytes = 0
-        self._changed = asyncio.Event()
-        self.runtime = Runtime(folders)
+        self.runtime = Runtime(self.folders)
         self.connection = Connection(
-            folders,
-            lambda: self.runtime,
+            self.folders,
+            open_runtime or (lambda: self.runtime),
             send=self._take,
             pending_bytes=lambda: self.pending_bytes,
             on_shutdown=self.runtime.close,
@@ -57,13 +63,6 @@ class Line:
         (reply,) = self.replies(request_id)
         return reply
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait, within a bound, until what came makes the condition true."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not condition():
-                self._changed.clear()
-                await self._changed.wait()
-
     async def end(self) -> None:
         """End as the daemon does."""
         await self.runtime.close()
@@ -71,4 +70,4 @@ class Line:
 
     def _take(self, body: bytes) -> None:
         self.log.append(json.loads(body))
-        self._changed.set()
+        self.changed()

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-# Long enough for a busy machine; nothing in a passing test waits for it.
-WAIT_BOUND_SECONDS = 10.0
+from support.waiting import Waitable
 
 Request = dict[str, Any]
 
@@ -62,7 +61,7 @@ class Answer:
     hold_done: bool = False  # wait for `go_on` before [DONE]
 
 
-class ModelServer:
+class ModelServer(Waitable):
     """Serves what `answer(request)` says, until the `async with` block ends.
 
     Args:
@@ -71,8 +70,8 @@ class ModelServer:
     """
 
     def __init__(self, answer: Callable[[Request], Answer]) -> None:
+        super().__init__()
         self._answer = answer
-        self._changed = asyncio.Event()
         self._handlers: set[asyncio.Task[None]] = set()
         self._failures: list[Exception] = []
         self.base_url = ""
@@ -101,16 +100,6 @@ class ModelServer:
         await self._server.wait_closed()
         if self._failures and error is None:
             raise self._failures[0]
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until `condition()` holds; it is asked again at whatever happens here.
-
-        Raises:
-            TimeoutError: it does not within `WAIT_BOUND_SECONDS`.
-        """
-        async with asyncio.timeout(WAIT_BOUND_SECONDS):
-            while not condition():
-                await self._changed.wait()
 
     async def _on_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -158,8 +147,7 @@ class ModelServer:
         request = json.loads(body)
         self.requests.append(request)
         self.headers.append(headers)
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self.changed()
         try:
             answer = self._answer(request)
         except Exception as failure:
@@ -174,8 +162,7 @@ class ModelServer:
     def _count(self, **changes: int) -> None:
         for name, change in changes.items():
             setattr(self, name, getattr(self, name) + change)
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self.changed()
 
 
 def in_order(*answers: Answer) -> Callable[[Request], Answer]:

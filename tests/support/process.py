@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -14,11 +13,9 @@ from typing import Any
 
 import pytest
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+from support.waiting import until_seen
 
-# Far more than a death takes to be seen.
-PATIENCE_SECONDS = 30.0
-POLL_SECONDS = 0.01
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 def resident_bytes(pid: int) -> int:
@@ -61,6 +58,4 @@ def patience_with(process: subprocess.Popen[Any]) -> Iterator[None]:
 
 async def until_dead(pid: int) -> None:
     """Wait, within a bound, until a process that is not our child has ended."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while is_alive(pid):  # noqa: ASYNC110 - the system tells nobody but a parent
-            await asyncio.sleep(POLL_SECONDS)
+    await until_seen(lambda: not is_alive(pid))

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from support.completions import PATIENCE_SECONDS, Thinking, roles_and_texts, say
+from support.turns import Thinking, cancelled, roles_and_texts, say
+from support.waiting import PATIENCE_SECONDS
 from treadle.errors import ConfigurationError, ModelAuth
 from treadle.models.scripted import Reply, Scripted
 from treadle.stack.stack import App
@@ -213,12 +214,7 @@ async def test_a_cancelled_turn_ends_as_cancelled_and_raises_that() -> None:
     agent = Agent().run(thinking)
     ends = done_of(agent)
 
-    turn = asyncio.create_task(agent.start("hi"))
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        await thinking.begun.wait()
-        turn.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await turn
+    await cancelled(agent.start("hi"), once=thinking.begun)
 
     assert [(done.stop_reason, done.text, done.steps) for done in ends] == [("cancelled", "", 0)]
 

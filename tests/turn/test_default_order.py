@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.completions import roles_and_texts, turn_records
+from support.turns import roles_and_texts, turn_records
 from treadle.models.scripted import Reply, Scripted, ScriptedCall
 from treadle.sandbox.virtual import VirtualSandbox
 from treadle.thread.message import Message

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from support.completions import call, roles_and_texts, say, turn_records
+from support.turns import call, look, roles_and_texts, say, turn_records
 from treadle.errors import ConfigurationError
 from treadle.models.scripted import Reply, Scripted, ScriptedCall
 from treadle.stack.stack import App
 from treadle.thread.message import Message, ToolCall
-from treadle.tools.tool import tool
 from treadle.turn.agent import Agent
 from treadle.turn.env import Env
 from treadle.turn.events import TurnDone
@@ -19,12 +18,6 @@ from treadle.turn.loop import Loop, ToolResultLoop
 from treadle.turn.max_iterations import MaxIterations
 from treadle.turn.session_log import SessionLog
 from treadle.turn.tools import Tools
-
-
-@tool(capability="read")
-async def look() -> str:
-    """Look around."""
-    return "a desk"
 
 
 async def test_the_inner_stack_runs_once_and_again_while_the_condition_holds() -> None:

@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from support.completions import (
-    PATIENCE_SECONDS,
+from support.turns import (
     Thinking,
     call,
+    cancelled,
+    look,
     roles_and_texts,
     say,
     turn_records,
 )
+from support.waiting import PATIENCE_SECONDS, until_seen
 from treadle.errors import (
     ConfigurationError,
     ModelStreamBroken,
@@ -32,19 +34,12 @@ from treadle.thread.lock import holder
 from treadle.thread.message import Message, ToolCall, Usage
 from treadle.thread.replay import load
 from treadle.thread.thread import Thread
-from treadle.tools.tool import tool
 from treadle.turn.agent import Agent
 from treadle.turn.env import Env
 from treadle.turn.events import EVENT_NAMES, ToolResultLanded, TurnDone
 from treadle.turn.loop import ToolResultLoop
 from treadle.turn.session_log import SessionLog
 from treadle.turn.tools import Tools
-
-
-@tool(capability="read")
-async def look() -> str:
-    """Look around."""
-    return "a desk"
 
 
 async def test_an_agent_made_anew_on_the_same_path_remembers(tmp_path: Path) -> None:
@@ -162,12 +157,7 @@ async def test_a_cancel_after_the_end_was_recorded_comes_too_late_to_change_it(
     agent = Agent().use(SessionLog, path=path).run(say("done"))
     agent.on("done", lambda _, done: ends.append(done))
 
-    turn = asyncio.create_task(agent.start("hi"))
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        await flushing.begun.wait()
-        turn.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await turn
+    await cancelled(agent.start("hi"), once=flushing.begun)
 
     assert [record.stop_reason for record in turn_records(path)] == [None, "end_turn"]
     assert ends == [TurnDone("end_turn", "done", Usage(), steps=1)]
@@ -264,9 +254,7 @@ async def test_a_turn_cancelled_while_its_thread_is_opened_leaves_no_lock(
         await turn
     go_on.set()
 
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not path.exists() or holder(path) is not None:  # noqa: ASYNC110 - a thread's doing
-            await asyncio.sleep(0.01)
+    await until_seen(lambda: path.exists() and holder(path) is None)
 
 
 @pytest.mark.parametrize("both", [True, False])

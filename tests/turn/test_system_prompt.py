@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from support.completions import roles_and_texts, say
+from support.turns import roles_and_texts, say
 from treadle.errors import ConfigurationError
 from treadle.models.scripted import Scripted
 from treadle.thread.replay import load

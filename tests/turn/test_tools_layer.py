@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.completions import PATIENCE_SECONDS, call, roles_and_texts, turn_records
+from support.turns import call, cancelled, roles_and_texts, turn_records
+from support.waiting import PATIENCE_SECONDS
 from treadle.errors import ConfigurationError, StorageDegraded
 from treadle.models.completion import ToolSpec
 from treadle.models.scripted import Reply, Scripted, ScriptedCall
@@ -234,12 +235,7 @@ async def test_a_turn_cancelled_in_a_batch_keeps_what_is_done_and_answers_every_
     agent = logged(path, *batch.tools).run(call(*batch.calls))
     agent.on("tool_result", lambda _, result: landed.append(result))
 
-    turn = asyncio.create_task(agent.start("go"))
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        await batch.ready.wait()
-        turn.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await turn
+    await cancelled(agent.start("go"), once=batch.ready)
 
     assert results(path) == [
         ("first", INTERRUPTED_TEXT),
@@ -260,12 +256,7 @@ async def test_calls_that_waited_for_their_turn_are_answered_and_never_run(
     agent = logged(path, *batch.tools).run(call(*batch.calls))
     agent.on("tool_call", lambda _, call: started.append(call.call.id))
 
-    turn = asyncio.create_task(agent.start("go"))
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        await batch.ready.wait()
-        turn.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await turn
+    await cancelled(agent.start("go"), once=batch.ready)
 
     assert results(path) == [(str(number), INTERRUPTED_TEXT) for number in range(4)]
     assert started == ["0", "1"]
@@ -358,12 +349,7 @@ async def test_a_tool_may_clean_up_when_it_is_cancelled_and_is_waited_for() -> N
     agent = (
         Agent().use(Tools, tools=[named("careful", careful)]).run(call(ToolCall("1", "careful")))
     )
-    turn = asyncio.create_task(agent.start("go"))
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        await begun.wait()
-        turn.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await turn
+    await cancelled(agent.start("go"), once=begun)
 
     assert cleaned.is_set()
 

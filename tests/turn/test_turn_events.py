@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from support.completions import say
+from support.turns import look, say
 from treadle.errors import ConfigurationError
 from treadle.models.completion import Delta, ModelCall
 from treadle.models.scripted import Reply, Scripted, ScriptedCall
 from treadle.thread.message import Message, ToolCall, Usage
-from treadle.tools.tool import tool
 from treadle.turn.agent import Agent
 from treadle.turn.env import Env
 from treadle.turn.events import (
@@ -26,12 +25,6 @@ from treadle.turn.events import (
 from treadle.turn.loop import ToolResultLoop
 from treadle.turn.max_iterations import MaxIterations
 from treadle.turn.tools import Tools
-
-
-@tool(capability="read")
-async def look() -> str:
-    """Look around."""
-    return "a desk"
 
 
 def comparable(payload: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.completions import say
+from support.turns import say
 from treadle.models.completion import ToolSpec
 from treadle.models.scripted import Reply, Scripted, ScriptedCall
 from treadle.sandbox.virtual import VirtualSandbox

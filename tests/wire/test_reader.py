@@ -6,33 +6,30 @@ import asyncio
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
+from support.waiting import PATIENCE_SECONDS, Waitable, until_threads_end
 from treadle.server.wire import reader as reader_module
 from treadle.server.wire.framing import BadFrame, Frame, encode_frame
 from treadle.server.wire.reader import Reader
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs descriptors that poll")
 
-# Far above what any of this takes; a hang becomes a failure.
-BOUND_SECONDS = 10.0
 
-
-class Input:
+class Input(Waitable):
     """A pipe with a reader at its end, and what the reader told."""
 
     def __init__(self, fd: int | None = None) -> None:
+        super().__init__()
         self.fd, self.write_end = os.pipe()
         self.source = self.fd if fd is None else fd
         self.batches: list[list[Frame]] = []
         self.ends = 0
         self.on_batch: Callable[[], None] = lambda: None
-        self._news = asyncio.Event()
         self.reader = Reader(self.source, self._on_frames, self._on_end, asyncio.get_running_loop())
 
     @property
@@ -46,35 +43,20 @@ class Input:
         os.close(self.write_end)
         self.write_end = -1
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(BOUND_SECONDS):
-            while not condition():
-                self._news.clear()
-                await self._news.wait()
-
     async def close(self) -> None:
         self.reader.stop()
-        await gone("treadle-reader")
+        await until_threads_end("treadle-reader")
         for fd in {self.fd, self.write_end} - {-1}:
             os.close(fd)
 
     def _on_frames(self, frames: list[Frame]) -> None:
         self.batches.append(frames)
-        self._news.set()
+        self.changed()
         self.on_batch()
 
     def _on_end(self) -> None:
         self.ends += 1
-        self._news.set()
-
-
-async def gone(thread_name: str) -> None:
-    """Wait until no thread of that name is left."""
-    async with asyncio.timeout(BOUND_SECONDS):
-        for thread in threading.enumerate():
-            if thread.name == thread_name:
-                await asyncio.to_thread(thread.join, BOUND_SECONDS)
-                assert not thread.is_alive()
+        self.changed()
 
 
 @pytest.fixture
@@ -93,7 +75,7 @@ async def test_frames_come_in_order_and_then_the_end_once(given: Input) -> None:
     await given.until(lambda: given.ends == 1)
     first, noise, *rest = given.frames
     assert (first, type(noise), rest) == (b"1", BadFrame, [b"2", b"3"])
-    await gone("treadle-reader")
+    await until_threads_end("treadle-reader")
     assert given.ends == 1
 
 
@@ -155,7 +137,7 @@ async def test_a_loop_that_is_busy_is_not_flooded(
 async def test_nothing_is_told_after_a_stop_and_the_thread_ends(given: Input) -> None:
     given.reader.start()
     given.reader.stop()
-    await gone("treadle-reader")
+    await until_threads_end("treadle-reader")
     given.send(encode_frame(b"1"))
     given.hang_up()
     await asyncio.sleep(0)
@@ -166,7 +148,7 @@ async def test_a_stop_while_paused_ends_the_thread(given: Input) -> None:
     given.reader.pause()
     given.reader.start()
     given.reader.stop()
-    await gone("treadle-reader")
+    await until_threads_end("treadle-reader")
 
 
 async def test_a_handler_that_raises_does_not_lose_the_end(given: Input) -> None:
@@ -262,7 +244,7 @@ print("ended")
     process.stdin.write(encode_frame(b"{}"))
     process.stdin.flush()
     try:
-        assert process.wait(BOUND_SECONDS) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
     finally:
         process.kill()
         out, err = process.communicate()

@@ -8,29 +8,27 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from support.waiting import PATIENCE_SECONDS, Waitable, until_threads_end
 from treadle.server.wire import writer as writer_module
 from treadle.server.wire.writer import HIGH_WATER_BYTES, LOW_WATER_BYTES, Writer
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs descriptors that poll")
 
-# Far above what any of this takes; a hang becomes a failure.
-BOUND_SECONDS = 10.0
 
-
-class Output:
+class Output(Waitable):
     """A pipe with a writer at its start, and what the writer told."""
 
     def __init__(self, *, is_blocking: bool = True) -> None:
+        super().__init__()
         self.read_end, self.fd = os.pipe()
         os.set_blocking(self.fd, is_blocking)
         self.lows = 0
         self.breaks = 0
-        self._news = asyncio.Event()
         self.writer = Writer(
             self.fd, asyncio.get_running_loop(), on_low=self._on_low, on_broken=self._on_broken
         )
@@ -46,29 +44,20 @@ class Output:
         os.close(self.read_end)
         self.read_end = -1
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(BOUND_SECONDS):
-            while not condition():
-                self._news.clear()
-                await self._news.wait()
-
     async def close(self) -> None:
         self.writer.close()
         if self.read_end != -1:
             self.hang_up()
-        for thread in threading.enumerate():
-            if thread.name == "treadle-writer":
-                await asyncio.to_thread(thread.join, BOUND_SECONDS)
-                assert not thread.is_alive()
+        await until_threads_end("treadle-writer")
         os.close(self.fd)
 
     def _on_low(self) -> None:
         self.lows += 1
-        self._news.set()
+        self.changed()
 
     def _on_broken(self) -> None:
         self.breaks += 1
-        self._news.set()
+        self.changed()
 
 
 @pytest.fixture(params=[True, False], ids=["blocking", "non-blocking"])
@@ -86,7 +75,7 @@ async def test_what_is_written_arrives_in_order(output: Output) -> None:
         output.writer.write(frame)
         if number % 100 == 0:
             await asyncio.sleep(0)
-    assert await output.writer.drain(BOUND_SECONDS)
+    assert await output.writer.drain(PATIENCE_SECONDS)
     assert await reading == everything
     assert output.writer.pending_bytes == 0
 
@@ -95,7 +84,7 @@ async def test_one_frame_of_many_times_a_pipe_arrives_whole(output: Output) -> N
     frame = os.urandom(5 << 20)
     output.writer.write(frame)
     assert await asyncio.to_thread(output.read, len(frame)) == frame
-    assert await output.writer.drain(BOUND_SECONDS)
+    assert await output.writer.drain(PATIENCE_SECONDS)
 
 
 async def test_frames_that_wait_are_joined_into_one_write(
@@ -106,7 +95,7 @@ async def test_frames_that_wait_are_joined_into_one_write(
 
     def counted(fd: int, data: bytes) -> int:
         if fd == output.fd:
-            gate.wait(BOUND_SECONDS)
+            gate.wait(PATIENCE_SECONDS)
             sizes.append(len(data))
         return write(fd, data)
 
@@ -114,7 +103,7 @@ async def test_frames_that_wait_are_joined_into_one_write(
     for _ in range(1_000):
         output.writer.write(b"x" * 10)
     gate.set()
-    assert await output.writer.drain(BOUND_SECONDS)
+    assert await output.writer.drain(PATIENCE_SECONDS)
     assert sum(sizes) == 10_000
     assert len(sizes) <= 2
 
@@ -127,17 +116,17 @@ async def test_a_client_that_stops_reading_blocks_nobody_and_is_told_of_when_it_
     started = time.monotonic()
     for _ in range(count):
         output.writer.write(frame)
-    assert time.monotonic() - started < BOUND_SECONDS / 2
+    assert time.monotonic() - started < PATIENCE_SECONDS / 2
     assert output.writer.pending_bytes >= HIGH_WATER_BYTES
     assert not await output.writer.drain(0.05)
     assert output.lows == 0
     reading = asyncio.create_task(asyncio.to_thread(output.read, count * len(frame)))
     await output.until(lambda: output.lows == 1)
     assert output.writer.pending_bytes <= LOW_WATER_BYTES
-    assert await output.writer.drain(BOUND_SECONDS)
+    assert await output.writer.drain(PATIENCE_SECONDS)
     assert await reading == frame * count
     output.writer.write(b"a little more")
-    assert await output.writer.drain(BOUND_SECONDS)
+    assert await output.writer.drain(PATIENCE_SECONDS)
     assert output.lows == 1
 
 
@@ -150,7 +139,7 @@ async def test_a_client_that_went_away_is_told_of_once_and_writes_are_dropped(
     await output.until(lambda: output.breaks == 1)
     output.writer.write(b"x")
     assert output.writer.pending_bytes == 0
-    assert not await output.writer.drain(BOUND_SECONDS)
+    assert not await output.writer.drain(PATIENCE_SECONDS)
     assert output.breaks == 1
 
 
@@ -158,7 +147,7 @@ async def test_a_client_that_goes_away_while_it_is_written_to_ends_the_wait(
     output: Output,
 ) -> None:
     output.writer.write(b"x" * (1 << 20))
-    draining = asyncio.create_task(output.writer.drain(BOUND_SECONDS))
+    draining = asyncio.create_task(output.writer.drain(PATIENCE_SECONDS))
     await asyncio.to_thread(output.read, 1_000)
     output.hang_up()
     assert not await draining
@@ -167,7 +156,7 @@ async def test_a_client_that_goes_away_while_it_is_written_to_ends_the_wait(
 
 async def test_a_close_ends_the_thread_and_tells_nothing(output: Output) -> None:
     output.writer.write(b"x")
-    assert await output.writer.drain(BOUND_SECONDS)
+    assert await output.writer.drain(PATIENCE_SECONDS)
     output.writer.close()
     output.writer.write(b"y")
     output.hang_up()
@@ -180,14 +169,11 @@ async def test_a_close_ends_the_thread_and_tells_nothing(output: Output) -> None
 async def test_a_close_ends_a_drain_and_a_wait_for_a_full_pipe() -> None:
     output = Output(is_blocking=False)
     output.writer.write(b"x" * (1 << 20))
-    draining = asyncio.create_task(output.writer.drain(BOUND_SECONDS))
+    draining = asyncio.create_task(output.writer.drain(PATIENCE_SECONDS))
     await asyncio.sleep(0)
     output.writer.close()
     assert not await draining
-    for thread in threading.enumerate():
-        if thread.name == "treadle-writer":
-            await asyncio.to_thread(thread.join, BOUND_SECONDS)
-            assert not thread.is_alive()
+    await until_threads_end("treadle-writer")
     await output.close()
 
 
@@ -205,7 +191,7 @@ async def test_a_regular_file_is_written_to(tmp_path: Path) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT)
     writer = Writer(fd, asyncio.get_running_loop(), on_low=lambda: None, on_broken=lambda: None)
     writer.write(b"x" * 1_000_000)
-    assert await writer.drain(BOUND_SECONDS)
+    assert await writer.drain(PATIENCE_SECONDS)
     writer.close()
     assert path.read_bytes() == b"x" * 1_000_000
 
@@ -216,8 +202,8 @@ async def test_a_full_device_is_a_client_that_went_away() -> None:
     broken = asyncio.Event()
     writer = Writer(fd, asyncio.get_running_loop(), on_low=lambda: None, on_broken=broken.set)
     writer.write(b"x")
-    await asyncio.wait_for(broken.wait(), BOUND_SECONDS)
-    assert not await writer.drain(BOUND_SECONDS)
+    await asyncio.wait_for(broken.wait(), PATIENCE_SECONDS)
+    assert not await writer.drain(PATIENCE_SECONDS)
 
 
 def test_a_process_ends_while_its_client_does_not_read() -> None:
@@ -236,7 +222,7 @@ asyncio.run(main())
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
-        assert process.wait(BOUND_SECONDS) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
     finally:
         process.kill()
         _, err = process.communicate()

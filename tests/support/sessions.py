@@ -1,4 +1,4 @@
-"""Sessions of a runtime in the test's own process: prompts, and events as they come."""
+"""Sessions of a runtime in the test's own loop: prompts, and events as they come."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from support.waiting import PATIENCE_SECONDS, Waitable
 from treadle.agents.options import SessionOptions
 from treadle.models.completion import Completion
 from treadle.runtime.outbox import Pair, SessionEvent, StateChanged, TurnEnded
@@ -15,9 +16,6 @@ from treadle.thread.message import Message
 
 Answering: TypeAlias = Callable[[Completion], None]
 """Makes a completion every session's model."""
-
-# Far more than anything here takes on a busy machine; a test that waits this long has failed.
-PATIENCE_SECONDS = 20.0
 
 PAIR = Pair("assistant", "test")
 
@@ -37,18 +35,18 @@ def ask(runtime: Runtime, text: str, pair: Pair = PAIR, **fields: Any) -> asynci
     return asyncio.create_task(handle())
 
 
-class Watched:
+class Watched(Waitable):
     """A session's events as they come, which a test may wait for."""
 
     def __init__(self, runtime: Runtime, pair: Pair = PAIR) -> None:
+        super().__init__()
         self.events: list[SessionEvent] = []
-        self._changed = asyncio.Event()
         runtime.session(pair).outbox.watch(self.take)
 
     def take(self, event: SessionEvent) -> None:
         """Be told an event."""
         self.events.append(event)
-        self._changed.set()
+        self.changed()
 
     @property
     def done(self) -> list[TurnEnded]:
@@ -59,10 +57,3 @@ class Watched:
     def states(self) -> list[StateChanged]:
         """The states so far."""
         return [one.payload for one in self.events if isinstance(one.payload, StateChanged)]
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait, within a bound, for events that make the condition true."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not condition():
-                self._changed.clear()
-                await self._changed.wait()

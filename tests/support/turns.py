@@ -1,17 +1,25 @@
-"""Hand-written completions: what a person puts at the bottom of a stack."""
+"""What turns are made of in tests, and readings of what they left behind."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from support.waiting import PATIENCE_SECONDS
 from treadle.thread.message import Message, ToolCall
 from treadle.thread.records import TurnRecord, decode_record
+from treadle.tools.tool import tool
 from treadle.turn.env import Env
 
-# Far more than anything here takes on a busy machine.
-PATIENCE_SECONDS = 10.0
+
+@tool(capability="read")
+async def look() -> str:
+    """Look around."""
+    return "a desk"
 
 
 def say(text: str) -> Callable[[Env], Awaitable[None]]:
@@ -44,6 +52,16 @@ class Thinking:
     async def __call__(self, env: object = None) -> None:
         self.begun.set()
         await asyncio.Event().wait()
+
+
+async def cancelled(turn: Coroutine[Any, Any, Env], *, once: asyncio.Event) -> None:
+    """Run a turn, cancel it once something has happened, and see it end as cancelled."""
+    task = asyncio.create_task(turn)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await once.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 def roles_and_texts(messages: list[Message]) -> list[tuple[str, str]]:
