@@ -1,8 +1,9 @@
-"""Models for tests of the daemon's edge."""
+"""Models and odd daemons for tests of the daemon's edge."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,3 +30,16 @@ def scripted(tmp_path: Path) -> Callable[..., str]:
 def waiting_model(scripted: Callable[..., str]) -> str:
     """Name a model that never says anything."""
     return scripted({"text": "never", "delay_seconds": FOREVER_SECONDS})
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Callable[..., tuple[str, str]]:
+    """Make a program that is `treadle serve` after some lines of Python."""
+
+    def make(*lines: str) -> tuple[str, str]:
+        path = tmp_path / "driver.py"
+        first = "from treadle.cli.main import main"
+        path.write_text("\n".join([first, *lines, "raise SystemExit(main(['serve']))"]))
+        return sys.executable, str(path)
+
+    return make

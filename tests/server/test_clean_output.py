@@ -91,19 +91,18 @@ async def test_a_log_that_nobody_reads_does_not_stop_the_daemon(tmp_path: Path) 
         os.close(unread)
 
 
-async def test_no_traceback_is_sent_when_a_handler_fails(tmp_path: Path) -> None:
-    driver = tmp_path / "driver.py"
-    driver.write_text(
-        "from treadle.cli.main import main\n"
-        "from treadle.server.handlers import HANDLERS\n"
-        "async def fail(params, peer):\n"
-        "    raise ZeroDivisionError('a secret')\n"
-        "HANDLERS['agent/list'] = fail\n"
-        "raise SystemExit(main(['serve']))\n"
+async def test_no_traceback_is_sent_when_a_handler_fails(
+    serving: Callable[..., tuple[str, str]], tmp_path: Path
+) -> None:
+    program = serving(
+        "from treadle.server.handlers import HANDLERS",
+        "async def fail(params, peer):",
+        "    raise ZeroDivisionError('a secret')",
+        "HANDLERS['agent/list'] = fail",
     )
     log = tmp_path / "stderr"
     with log.open("wb") as stderr:
-        async with daemon(program=(sys.executable, str(driver)), stderr=stderr) as client:
+        async with daemon(program=program, stderr=stderr) as client:
             answer = client.ask("agent/list")
             await client.until(answer.done)
             message = "agent/list failed inside the daemon; its log says how"
@@ -114,19 +113,16 @@ async def test_no_traceback_is_sent_when_a_handler_fails(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("leave", ["SystemExit(3)", "KeyboardInterrupt()"])
 async def test_code_that_wants_to_leave_ends_its_turn_and_not_the_daemon(
-    leave: str, scripted: Callable[..., str], tmp_path: Path
+    leave: str, scripted: Callable[..., str], serving: Callable[..., tuple[str, str]]
 ) -> None:
-    driver = tmp_path / "driver.py"
-    driver.write_text(
-        "from treadle.cli.main import main\n"
-        "from treadle.models import scripted\n"
-        "async def leave(self, env):\n"
-        f"    raise {leave}\n"
-        "scripted.Scripted.__call__ = leave\n"
-        "raise SystemExit(main(['serve']))\n"
+    program = serving(
+        "from treadle.models import scripted",
+        "async def leave(self, env):",
+        f"    raise {leave}",
+        "scripted.Scripted.__call__ = leave",
     )
     env = {"TREADLE_MODEL": scripted({"text": "never said"})}
-    async with daemon(program=(sys.executable, str(driver)), env=env) as client:
+    async with daemon(program=program, env=env) as client:
         for _ in range(2):
             with pytest.raises(RpcError, match="the turn failed inside the daemon"):
                 await client.request("session/prompt", {**PAIR, "prompt": "Hi"})

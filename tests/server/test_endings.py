@@ -16,6 +16,7 @@ import pytest
 
 from support.daemon import Daemon, daemon
 from support.model_server import Answer, ModelServer
+from support.person import on
 from support.process import children_of, cpu_seconds, linux_only, until_dead
 
 resource = pytest.importorskip("resource", reason="counts a process's time as POSIX does")
@@ -74,16 +75,22 @@ READING = {
 
 
 @contextlib.asynccontextmanager
-async def half_an_answer(**options: Any) -> AsyncIterator[Daemon]:
-    """Start a daemon with a turn whose model has said `HALF` and will never say the rest."""
+async def half_an_answer() -> AsyncIterator[tuple[Daemon, asyncio.Future[Any]]]:
+    """Start a daemon and a turn whose model has said `HALF` and will never say the rest.
+
+    Yields the daemon and the turn's prompt.
+    """
+    async with half_a_model() as model, daemon(env=on(model)) as client:
+        prompt = client.ask("session/prompt", {**PAIR, "prompt": "Hi"})
+        await client.until(lambda: len(client.of("session/delta")) == 2)
+        yield client, prompt
+        await model.until(lambda: model.open_requests == 0)
+
+
+def half_a_model() -> ModelServer:
+    """Make a model that says `HALF` and never the rest."""
     answer = Answer(["one ", "two ", "three"], pause_after=2)
-    async with ModelServer(lambda _: answer) as model:
-        env = {"TREADLE_MODEL": "m", "OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "k"}
-        async with daemon(env=env, **options) as client:
-            client.prompt = client.ask("session/prompt", {**PAIR, "prompt": "Hi"})  # type: ignore[attr-defined]
-            await client.until(lambda: len(client.of("session/delta")) == 2)
-            yield client
-            await model.until(lambda: model.open_requests == 0)
+    return ModelServer(lambda _: answer)
 
 
 async def ended_soon(client: Daemon, way: Callable[[Daemon], Any]) -> int:
@@ -117,9 +124,9 @@ async def thread_now() -> list[tuple[str, str, bool]]:
 async def test_a_turn_is_interrupted_in_order_when_the_daemon_has_to_end(
     way: Callable[[Daemon], Any],
 ) -> None:
-    async with half_an_answer() as client:
+    async with half_an_answer() as (client, prompt):
         assert await ended_soon(client, way) == 0
-        result = await client.prompt  # type: ignore[attr-defined]
+        result = await prompt
         assert (result["stopReason"], result["text"]) == ("interrupted", HALF)
         ends = [m for m in client.log if m.get("method") == "session/done" or "result" in m]
         assert [m.get("method") for m in ends[-2:]] == ["session/done", None]
@@ -129,7 +136,7 @@ async def test_a_turn_is_interrupted_in_order_when_the_daemon_has_to_end(
 
 @linux_only
 async def test_a_turn_is_kept_when_the_client_closes_our_output() -> None:
-    async with half_an_answer() as client:
+    async with half_an_answer() as (client, _):
         assert await ended_soon(client, close_output) == 0
     assert await thread_now() == [("user", "Hi", False), ("assistant", HALF, True)]
 
@@ -170,11 +177,9 @@ async def test_signals_that_go_on_until_the_end_do_not_spoil_it() -> None:
 
 @linux_only
 async def test_a_daemon_whose_editor_is_killed_ends_and_keeps_the_turn() -> None:
-    answer = Answer(["one ", "two ", "three"], pause_after=2)
-    async with ModelServer(lambda _: answer) as model:
-        env = {"TREADLE_MODEL": "m", "OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "k"}
+    async with half_a_model() as model:
         editor = await asyncio.create_subprocess_exec(
-            *EDITOR, stdout=asyncio.subprocess.PIPE, env={**os.environ, **env}
+            *EDITOR, stdout=asyncio.subprocess.PIPE, env={**os.environ, **on(model)}
         )
         assert editor.stdout is not None
         async with asyncio.timeout(SOON_SECONDS * 2):
@@ -192,31 +197,31 @@ async def test_a_daemon_whose_editor_is_killed_ends_and_keeps_the_turn() -> None
 
 @linux_only
 async def test_exit_while_a_shutdown_is_under_way_waits_for_its_reply() -> None:
-    async with half_an_answer() as client:
+    async with half_an_answer() as (client, prompt):
+        shutdowns = []
 
         async def shut_down(client: Daemon) -> None:
-            client.shutdown = client.ask("shutdown")  # type: ignore[attr-defined]
+            shutdowns.append(client.ask("shutdown"))
             client.notify("exit")
             client.stdin.close()
 
         assert await ended_soon(client, shut_down) == 0
-        assert (await client.prompt)["stopReason"] == "interrupted"  # type: ignore[attr-defined]
-        assert await client.shutdown is None  # type: ignore[attr-defined]
+        assert (await prompt)["stopReason"] == "interrupted"
+        assert await shutdowns[0] is None
 
 
 @linux_only
-async def test_a_thread_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    driver = tmp_path / "driver.py"
-    driver.write_text(
-        "import asyncio, threading\n"
-        "from treadle.cli.main import main\n"
-        "from treadle.server.handlers import HANDLERS\n"
-        "async def hang(params, peer):\n"
-        "    await asyncio.to_thread(threading.Event().wait)\n"
-        "HANDLERS['agent/list'] = hang\n"
-        "raise SystemExit(main(['serve']))\n"
+async def test_a_thread_that_hangs_does_not_hold_up_the_end(
+    serving: Callable[..., tuple[str, str]],
+) -> None:
+    program = serving(
+        "import asyncio, threading",
+        "from treadle.server.handlers import HANDLERS",
+        "async def hang(params, peer):",
+        "    await asyncio.to_thread(threading.Event().wait)",
+        "HANDLERS['agent/list'] = hang",
     )
-    async with daemon(program=(sys.executable, str(driver))) as client:
+    async with daemon(program=program) as client:
         hung = client.ask("agent/list")
         await client.still_answers()
         assert await client.request("shutdown") is None
@@ -227,21 +232,19 @@ async def test_a_thread_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> N
 
 
 @linux_only
-async def test_a_loop_that_hangs_does_not_outlive_a_signal(tmp_path: Path) -> None:
-    driver = tmp_path / "driver.py"
-    driver.write_text(
-        "import time\n"
-        "from treadle.cli.main import main\n"
-        "from treadle.server import serve\n"
-        "from treadle.server.handlers import HANDLERS\n"
-        "async def hang(params, peer):\n"
-        "    print('hanging', flush=True)\n"
-        "    time.sleep(3600)\n"
-        "HANDLERS['agent/list'] = hang\n"
-        "serve.HUNG_SECONDS = 0.3\n"
-        "raise SystemExit(main(['serve']))\n"
+async def test_a_loop_that_hangs_does_not_outlive_a_signal(
+    serving: Callable[..., tuple[str, str]],
+) -> None:
+    program = serving(
+        "import time",
+        "from treadle.server import serve",
+        "from treadle.server.handlers import HANDLERS",
+        "async def hang(params, peer):",
+        "    print('hanging', flush=True)",
+        "    time.sleep(3600)",
+        "HANDLERS['agent/list'] = hang",
+        "serve.HUNG_SECONDS = 0.3",
     )
-    program = (sys.executable, str(driver))
     async with daemon(program=program, stderr=asyncio.subprocess.PIPE) as client:
         client.ask("agent/list")
         assert client.process.stderr is not None

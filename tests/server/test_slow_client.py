@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,9 @@ from typing import Any
 import pytest
 
 from support.daemon import Daemon, daemon
+from support.person import pair
 from support.process import linux_only, resident_bytes, until_dead
+from support.waiting import PATIENCE_SECONDS, until_seen
 
 # Three sessions say 5 MB each. What the daemon holds of it: their texts, their messages as they
 # are written and kept, and what is on its way; without a bound it would be several times as much.
@@ -21,9 +22,6 @@ GROWTH_BYTES = 90 << 20
 WORDS = 2500  # before a tool call, and as many after it
 # A second is given to the client to take the rest; then the daemon ends without it.
 SOON_SECONDS = 5.0
-
-POLL_SECONDS = 0.02
-PATIENCE_SECONDS = 60.0
 
 
 def _words(first: int) -> str:
@@ -34,21 +32,13 @@ def _words(first: int) -> str:
 FIRST, SECOND = _words(0), _words(WORDS)
 
 
-def _pair(instance: str) -> dict[str, str]:
-    return {"agent": "assistant", "instance": instance}
-
-
 def _ask(client: Daemon, instance: str, **more: Any) -> asyncio.Future[Any]:
-    return client.ask("session/prompt", {**_pair(instance), "prompt": "Speak.", **more})
+    return client.ask("session/prompt", pair(instance, prompt="Speak.", **more))
 
 
 async def _thread_has(folder: Path, instance: str, count: int) -> None:
     """Wait until a thread holds so many messages; the file tells what the wire does not."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while True:
-            if _messages(folder, instance) >= count:
-                return
-            await asyncio.sleep(POLL_SECONDS)
+    await until_seen(lambda: _messages(folder, instance) >= count)
 
 
 def _messages(folder: Path, instance: str) -> int:
@@ -81,7 +71,7 @@ async def test_a_client_that_reads_late_gets_everything_in_order_and_costs_a_bou
     silent.write_text(json.dumps({"text": "never", "delay_seconds": 3600}))
     async with daemon(env={"TREADLE_MODEL": model}, initialize=False) as client:
         await client.initialize(rootUri=tmp_path.as_uri())
-        await client.request("session/resume", _pair("warm"))
+        await client.request("session/resume", pair("warm"))
         before = resident_bytes(client.process.pid)
 
         client.reading.clear()
@@ -92,7 +82,7 @@ async def test_a_client_that_reads_late_gets_everything_in_order_and_costs_a_bou
         assert resident_bytes(client.process.pid) - before < GROWTH_BYTES
 
         client.reading.set()
-        cancelled = client.ask("session/cancel", _pair("stuck"))
+        cancelled = client.ask("session/cancel", pair("stuck"))
         async with asyncio.timeout(PATIENCE_SECONDS):
             results = {name: await prompt for name, prompt in prompts.items()}
             assert (await cancelled)["cancelled"] is True
@@ -116,19 +106,11 @@ async def test_a_client_that_reads_late_gets_everything_in_order_and_costs_a_bou
         assert await client.end() == 0
 
 
-def _driver(folder: Path, *lines: str) -> tuple[str, str]:
-    """Write a daemon with other constants."""
-    path = folder / "driver.py"
-    body = ["from treadle.cli.main import main", "from treadle.server import serve", *lines]
-    path.write_text("\n".join([*body, "raise SystemExit(main(['serve']))"]))
-    return sys.executable, str(path)
-
-
 @linux_only
 async def test_a_client_that_never_reads_again_is_given_up_loudly(
-    scripted: Callable[..., str], tmp_path: Path
+    scripted: Callable[..., str], serving: Callable[..., tuple[str, str]], tmp_path: Path
 ) -> None:
-    program = _driver(tmp_path, "serve.GIVE_UP_ABOVE_BYTES = 3 << 19")
+    program = serving("from treadle.server import serve", "serve.GIVE_UP_ABOVE_BYTES = 3 << 19")
     log = tmp_path / "stderr"
     with log.open("wb") as stderr:
         env = {"TREADLE_MODEL": scripted({"text": FIRST}, {"text": SECOND})}
@@ -160,15 +142,15 @@ async def test_a_client_that_reads_nothing_more_does_not_hold_up_the_end(
 
 
 async def test_requests_of_a_client_that_does_not_read_wait_and_are_answered_when_it_does(
-    scripted: Callable[..., str], tmp_path: Path
+    scripted: Callable[..., str], serving: Callable[..., tuple[str, str]], tmp_path: Path
 ) -> None:
-    program = _driver(tmp_path, "serve.PAUSE_ABOVE_BYTES = 1 << 20")
+    program = serving("from treadle.server import serve", "serve.PAUSE_ABOVE_BYTES = 1 << 20")
     async with daemon(program=program, env={"TREADLE_MODEL": scripted({"text": FIRST})}) as client:
         client.reading.clear()
         prompt = _ask(client, "one")
         await _thread_has(tmp_path / "data", "one", 2)
         lists = [client.ask("session/list") for _ in range(100)]
-        cancelled = client.ask("session/cancel", _pair("one"))
+        cancelled = client.ask("session/cancel", pair("one"))
         client.reading.set()
         async with asyncio.timeout(PATIENCE_SECONDS):
             assert (await prompt)["text"] == FIRST
