@@ -163,7 +163,7 @@ async def test_a_daemon_that_was_never_greeted_ends_at_once(way: Callable[[Daemo
 @linux_only
 async def test_signals_that_go_on_until_the_end_do_not_spoil_it() -> None:
     rng = random.Random(7)
-    async with half_an_answer() as client:
+    async with half_an_answer() as (client, prompt):
         async with asyncio.timeout(SOON_SECONDS):
             while client.process.returncode is None:
                 number = rng.choice([signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -171,7 +171,7 @@ async def test_signals_that_go_on_until_the_end_do_not_spoil_it() -> None:
                     client.process.send_signal(number)
                 await asyncio.sleep(0.001)  # no synchronisation: the pace of the storm
         assert client.process.returncode == 0
-        assert (await client.prompt)["stopReason"] == "interrupted"  # type: ignore[attr-defined]
+        assert (await prompt)["stopReason"] == "interrupted"
     assert await thread_now() == [("user", "Hi", False), ("assistant", HALF, True)]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.waiting import until_seen
+from support.waiting import PATIENCE_SECONDS, until_seen
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
