@@ -67,7 +67,8 @@ def test_a_table_of_a_later_version_is_a_notice_and_the_rest_works() -> None:
         ("[models\n[sessions]", "(at line 1, column 8)"),
         ("[models]\nmodel='a'\nmodel='b'\n", "line 3"),
         ("a = " + "[" * 5000, "it is nested too deeply"),
-        ("#" * (256 * 1024 + 1), "larger than 256 KiB"),
+        ("#" * (16 * 1024 + 1), "larger than 16 KiB"),
+        ("a" + ".a" * 100_000 + " = 1", "larger than 16 KiB"),
     ],
 )
 def test_what_is_wrong_names_file_key_and_what_is_valid(text: str, message: str) -> None:

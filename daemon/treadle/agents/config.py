@@ -16,6 +16,10 @@ from treadle.agents import checks
 from treadle.errors import InvalidAgent
 from treadle.models.spec import DEFAULT_TIMEOUT_SECONDS
 
+# Room for every setting many times over. The parser's memory grows with the square of a dotted
+# key's length: 200 KB of `a.a.a` would take all of the machine's.
+LIMIT_BYTES = 16 * 1024
+
 Durability: TypeAlias = Literal["file", "memory"]
 
 CONFIG_NAME = "config.toml"
@@ -68,8 +72,8 @@ def parse_config(path: Path, data: bytes) -> Config:
     import tomllib
 
     try:
-        if len(data) > checks.FILE_LIMIT_BYTES:
-            raise ValueError(f"it is larger than {checks.FILE_LIMIT_BYTES // 1024} KiB")
+        if len(data) > LIMIT_BYTES:
+            raise ValueError(f"it is larger than {LIMIT_BYTES // 1024} KiB")
         return _config(tomllib.loads(data.decode("utf-8-sig")))
     except UnicodeDecodeError as error:
         raise _broken(path, "it is not UTF-8; save it as UTF-8") from error
