@@ -8,10 +8,9 @@ from typing import Any
 
 import typer
 
-from treadle.cli.address import JsonOption
 from treadle.cli.client import local_client
+from treadle.cli.options import JsonOption
 from treadle.cli.streams import to_json
-from treadle.folders import find_folders
 
 app = typer.Typer(help="Agents: who can be prompted.", no_args_is_help=True)
 
@@ -37,5 +36,5 @@ def list_agents(as_json: JsonOption = False) -> None:
 
 
 async def _list() -> Any:
-    async with local_client(find_folders()) as client:
+    async with local_client() as client:
         return await client.request("agent/list")

@@ -12,7 +12,6 @@ import typer
 from treadle.cli import exit_codes
 from treadle.cli.client import RemoteError, local_client
 from treadle.cli.streams import to_json
-from treadle.folders import find_folders
 
 
 def call(
@@ -38,7 +37,7 @@ async def _call(method: str, params: Any, events: bool) -> int:
         if events:
             _print({"method": name, "params": payload})
 
-    async with local_client(find_folders(), show) as client:
+    async with local_client(show) as client:
         try:
             _print(await client.request(method, params))
         except RemoteError as error:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from treadle.folders import Folders
+from treadle.folders import find_folders
 from treadle.runtime.runtime import Runtime
 from treadle.server.connection import Connection
 
@@ -34,7 +34,8 @@ class RemoteError(Exception):
 class Client:
     """Asks one daemon; made by `local_client`."""
 
-    def __init__(self, folders: Folders, on_event: OnEvent) -> None:
+    def __init__(self, on_event: OnEvent) -> None:
+        folders = find_folders()
         runtime = Runtime(folders)
         self._on_event = on_event
         self._waiting: dict[int, asyncio.Future[Any]] = {}
@@ -91,14 +92,14 @@ class Client:
 
 @contextlib.asynccontextmanager
 async def local_client(
-    folders: Folders, on_event: OnEvent = lambda method, params: None
+    on_event: OnEvent = lambda method, params: None,
 ) -> AsyncIterator[Client]:
-    """Start a daemon in this process and connect to it; it shuts down at the end.
+    """Start a daemon on the person's own folders and connect to it; it shuts down at the end.
 
     The current folder, if it is still there, is the client's workspace, so it is where an agent
     works that names no folder of its own.
     """
-    client = Client(folders, on_event)
+    client = Client(on_event)
     await client.request("initialize", {"capabilities": {}, "rootUri": _current_folder()})
     try:
         yield client

@@ -7,22 +7,21 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import typer
 
 from treadle.cli import exit_codes
-from treadle.cli.address import (
+from treadle.cli.client import Client, RemoteError, local_client
+from treadle.cli.options import (
     DEFAULT_AGENT,
     DEFAULT_INSTANCE,
     AgentOption,
     InstanceOption,
     JsonOption,
 )
-from treadle.cli.client import Client, RemoteError, local_client
 from treadle.cli.streams import to_json
-from treadle.folders import find_folders
 
 _EMBEDDED_NOTE = (
     "(The embedded model answered: it is tiny and often wrong. For a real one set TREADLE_MODEL, "
@@ -46,8 +45,8 @@ def prompt(
 async def _prompt(agent: str, instance: str, text: str, as_json: bool) -> int:
     address = {"agent": agent, "instance": instance}
     show = _print_json if as_json else _print_event
-    async with local_client(find_folders(), show) as client:
-        with _interrupts_cancel(client, address):
+    async with local_client(show) as client:
+        async with _interrupts_cancel(client, address):
             try:
                 result = await client.request("session/prompt", {**address, "prompt": text})
             except RemoteError as error:
@@ -62,8 +61,8 @@ async def _prompt(agent: str, instance: str, text: str, as_json: bool) -> int:
     return exit_codes.of_stop_reason(result["stopReason"])
 
 
-@contextlib.contextmanager
-def _interrupts_cancel(client: Client, address: dict[str, str]) -> Iterator[None]:
+@contextlib.asynccontextmanager
+async def _interrupts_cancel(client: Client, address: dict[str, str]) -> AsyncIterator[None]:
     """Let Ctrl-C cancel the turn, so that what was said is kept and the daemon ends in order."""
     loop = asyncio.get_running_loop()
     cancels: set[asyncio.Task[Any]] = set()
@@ -76,6 +75,7 @@ def _interrupts_cancel(client: Client, address: dict[str, str]) -> Iterator[None
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+        await asyncio.gather(*cancels)
 
 
 async def _is_embedded(client: Client, agent: str) -> bool:

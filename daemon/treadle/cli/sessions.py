@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from treadle.cli import exit_codes
-from treadle.cli.address import (
+from treadle.cli.client import local_client
+from treadle.cli.options import (
     DEFAULT_AGENT,
     DEFAULT_INSTANCE,
     AgentOption,
     InstanceOption,
     JsonOption,
 )
-from treadle.cli.client import local_client
 from treadle.cli.streams import to_json
 from treadle.folders import find_folders
 from treadle.thread.paths import thread_path, validate_name
@@ -58,7 +58,7 @@ async def _every_session(agent: str | None) -> list[Any]:
     """Read every page."""
     sessions: list[Any] = []
     params: dict[str, Any] = {} if agent is None else {"agent": agent}
-    async with local_client(find_folders()) as client:
+    async with local_client() as client:
         while True:
             page = await client.request("session/list", params)
             sessions += page["sessions"]

@@ -1,4 +1,4 @@
-"""The options that several commands share: which session, which folders, which form."""
+"""The options that several commands share: which session, and in which form it is shown."""
 
 from __future__ import annotations
 
