@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+# As many as keep the medians still from run to run, within half a minute.
 RUNS = 15
 
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{}}}'

@@ -5,6 +5,8 @@ two machines agree; what counts is the daemon's figure beside the floor of the s
 model server runs in this very process, so both figures hold its part.
 """
 
+# ruff: noqa: T201 - a script for people
+
 from __future__ import annotations
 
 import asyncio
@@ -17,6 +19,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+# The kit lies beside this folder, and nobody but pytest knows that.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.daemon import Daemon, daemon
@@ -24,8 +27,10 @@ from support.model_server import Answer, ModelServer, Request, last_user_text
 from support.person import on, pair, write_config
 from treadle.folders import CONFIG_VARIABLE, DATA_VARIABLE
 
+# As many as keep the median still from run to run, within a minute.
 ROUNDS = 30
 LONG_ROUNDS = 5
+
 # A fast model's pace; without one, the figure would be this process's own, reading nine floods.
 PACE_SECONDS = 0.005
 PIECES = [f"{number} " for number in range(5_000)]
@@ -96,7 +101,7 @@ async def _cancels(client: Daemon) -> None:
 
 
 def _tell(name: str, milliseconds: float, beside: str) -> None:
-    sys.stdout.write(f"{name:<24}{milliseconds:9.2f} ms   ({beside})\n")
+    print(f"{name:<24}{milliseconds:9.2f} ms   ({beside})")
 
 
 async def _measure() -> None:
