@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
@@ -30,6 +31,9 @@ CLOSE_SECONDS = 2.0
 
 # The library insists on a key and sends it; local servers that need none ignore it.
 NO_KEY = "none"
+
+# The text of an error has a few hundred bytes; of one that never ends this much is read.
+MAX_ERROR_BYTES = 64 << 10
 
 # Names of this machine, which no proxy can reach for us.
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -137,7 +141,39 @@ def _http_client(url: str, timeout: httpx2.Timeout) -> httpx2.AsyncClient:
     from openai import DefaultAsyncHttpx2Client
 
     on_this_machine = urlsplit(url).hostname in _LOOPBACK
-    return DefaultAsyncHttpx2Client(base_url=url, timeout=timeout, trust_env=not on_this_machine)
+    return DefaultAsyncHttpx2Client(
+        base_url=url,
+        timeout=timeout,
+        trust_env=not on_this_machine,
+        event_hooks={"response": [_bound_error]},
+    )
+
+
+async def _bound_error(response: httpx2.Response) -> None:
+    """Let the library, which reads an error's body whole, find only the beginning of a long one."""
+    if response.is_error:
+        import httpx2
+
+        assert isinstance(response.stream, httpx2.AsyncByteStream), "it came by an async client"
+        response.stream = _beginning(response.stream)
+
+
+def _beginning(stream: httpx2.AsyncByteStream) -> httpx2.AsyncByteStream:
+    import httpx2
+
+    class Beginning(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            left = MAX_ERROR_BYTES
+            async for piece in stream:
+                yield piece[:left]
+                left -= len(piece)
+                if left <= 0:
+                    return
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    return Beginning()
 
 
 def _require_url(url: str) -> None:

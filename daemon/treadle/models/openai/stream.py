@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# A token costs some 300 bytes of the stream, and no model says 200,000 of them at once. A server
+# that sends more will never end, and keeping it would take all of the memory.
+MAX_ANSWER_BYTES = 64 << 20
+
+# What was packed comes out of the transport piece by piece without ever suspending; after this
+# much, some 50 ms of work at worst, others have their turn, a cancel among them.
+BREATH_BYTES = 256 << 10
+
 # After the end of the answer only usage and the end mark are to come, in the same breath.
 # A server that stays silent instead has still answered.
 TAIL_SECONDS = 5.0
@@ -143,13 +151,25 @@ class _Answer:
         self._place = place
         self._pieces = response.aiter_bytes()
         self._reader = EventReader()
+        self._bytes = 0
+        self._breath_at = BREATH_BYTES
         self._started = False  # a chunk has come
         self._tail_ends: float | None = None  # set once the reason it finished has come
 
     async def events(self) -> list[bytes]:
-        """Wait for the next bytes; return the data of the events that they complete."""
+        """Wait for the next bytes; return the data of the events that they complete.
+
+        Raises:
+            ModelError: the connection is lost, or there is no end to what comes.
+        """
         piece = await self._next()
         self.ended = not piece
+        self._bytes += len(piece)
+        if self._bytes >= self._breath_at:
+            self._breath_at = self._bytes + BREATH_BYTES
+            await asyncio.sleep(0)
+        if self._bytes > MAX_ANSWER_BYTES:
+            raise stream_broken(self._place, "sent more than any answer holds, and no end of it")
         events = self._reader.feed(piece) if piece else self._reader.finish()
         for position, data in enumerate(events):
             if data.strip() == b"[DONE]":
