@@ -99,13 +99,15 @@ class PromptParams(Address):
     """Say something to the agent; a pair that is not open is resumed first.
 
     `max_turns` bounds the model calls of this prompt; `when_busy` says whether to wait behind
-    a running turn or to be refused.
+    a running turn or to be refused. `key` is refused: this build cannot keep its promise, that
+    a prompt runs once, and ignoring it would run the prompt twice.
     """
 
     prompt: str | list[PromptBlock]
     options: WireOptions | None = None
     max_turns: Positive | None = None
     when_busy: Literal["queue", "reject"] = "queue"
+    key: str | None = None
 
 
 class PromptResult(WireStruct):

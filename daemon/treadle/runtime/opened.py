@@ -45,8 +45,9 @@ class Terms:
         """
         if difference := wanted.difference(self.options):
             field, is_, asked = difference
+            now = f"without {field}" if is_ is None else f"with {field} {is_!r}"
             raise OptionsDiffer(
-                f"the session is open with {field} {is_!r}; close it to change that",
+                f"the session is open {now}; close it to change that",
                 field=field,
                 is_=is_,
                 wanted=asked,

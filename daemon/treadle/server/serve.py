@@ -31,6 +31,10 @@ PAUSE_ABOVE_BYTES = 16 << 20
 # A client that leaves this much unread has stopped reading for good; we stop, and say so.
 GIVE_UP_ABOVE_BYTES = 128 << 20
 
+# Opening threads, flushing them and plain tools share these. asyncio's own number, six on two
+# cores, would let a few tools that hang hold up every session.
+WORKER_THREADS = 32
+
 # Interrupting turns and closing models have bounds of their own, which together stay below this.
 RUNTIME_SECONDS = 6.0
 
@@ -103,8 +107,12 @@ class _Sidecar:
 
     def _open_runtime(self) -> Runtime:
         if self._runtime is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             from treadle.runtime.runtime import Runtime
 
+            workers = ThreadPoolExecutor(WORKER_THREADS, thread_name_prefix="treadle-worker")
+            asyncio.get_running_loop().set_default_executor(workers)
             self._runtime = Runtime(self._folders)
         return self._runtime
 

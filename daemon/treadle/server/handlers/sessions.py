@@ -52,7 +52,13 @@ async def resume(params: ResumeParams, peer: Peer) -> ResumeResult:
 
 @handles("session/prompt")
 async def prompt(params: PromptParams, peer: Peer) -> PromptResult:
-    """Run one turn when its time comes."""
+    """Run one turn when its time comes.
+
+    Raises:
+        InvalidParams: the prompt says nothing, or has a key.
+    """
+    if params.key is not None:
+        raise InvalidParams("no prompt can be repeated by a key yet; leave key out", path="key")
     wanted = Prompt(
         messages=prompt_of(params.prompt),
         options=options_of(params.options),
