@@ -198,6 +198,49 @@ async def test_a_file_that_was_replaced_is_taken_as_it_is(tmp_path: Path) -> Non
     thread.close()
 
 
+@pytest.mark.parametrize(
+    ("saved", "texts"),
+    [
+        (b"", []),
+        (b'{"role":"user","content":"edited"}\n', ["edited"]),
+        (b'{"role":"user","content":"edited"}\n{"role":"us', ["edited"]),
+        (b'\xef\xbb\xbf{"role":"user","content":"edited"}\r\n' + b"junk\r\n" * 99, ["edited"]),
+    ],
+)
+async def test_a_file_that_an_editor_saved_in_place_is_taken_as_it_is(
+    tmp_path: Path, saved: bytes, texts: list[str]
+) -> None:
+    path = tmp_path / "a.jsonl"
+    thread = Thread.open(path)
+    thread.start_turn()
+    await thread.append(Message("user", "forget me"))
+    await thread.end_turn("end_turn", Usage(), 1)
+    path.write_bytes(saved)
+
+    thread.start_turn()
+    assert [message.text for message in thread.messages] == texts
+    said = await thread.append(Message("user", "and on"))
+    await thread.end_turn("end_turn", Usage(), 1)
+    assert load(path).messages[len(texts) :] == [said]
+    assert load(path).unfinished is None
+    thread.close()
+
+
+async def test_half_a_line_that_an_editor_left_in_a_turn_swallows_no_message(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.jsonl"
+    thread = Thread.open(path)
+    thread.start_turn()
+    await thread.append(HI)
+    path.write_bytes(path.read_bytes()[:-7])
+    said = [await thread.append(Message("assistant", text)) for text in ("one", "two")]
+    await thread.end_turn("end_turn", Usage(), 1)
+    assert load(path).messages == said
+    assert (load(path).report.quarantined_lines, load(path).unfinished) == (1, None)
+    thread.close()
+
+
 async def test_a_turn_that_a_kill_left_open_is_closed_with_its_calls_answered(
     tmp_path: Path,
 ) -> None:

@@ -36,6 +36,8 @@ class Journal:
         self._descriptor: int | None = descriptor
         # Where a failed write left half a line that could not be cut off at once.
         self._torn_at: int | None = None
+        # Where the file ended when we last touched it: an editor may have saved it since.
+        self._size_bytes = os.fstat(descriptor).st_size
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -68,7 +70,10 @@ class Journal:
             if self._torn_at is not None:
                 self._cut(descriptor, self._torn_at)
             self._torn_at = os.fstat(descriptor).st_size
-            _write_whole(descriptor, line + b"\n")
+            # Whoever changed the file may have left half a line, which must not swallow this one.
+            start = b"" if self._torn_at == self._size_bytes else b"\n"
+            _write_whole(descriptor, start + line + b"\n")
+            self._size_bytes = self._torn_at + len(start) + len(line) + 1
             self._torn_at = None
         except OSError as error:
             # When even the cut fails, the next append tries it again before it writes.
@@ -111,12 +116,16 @@ class Journal:
                 file.seek(offset)
                 _keep_damaged(beside(self._path, DAMAGED_SUFFIX), file.read())
             self._cut(self._open_descriptor(), offset)
+            self._size_bytes = offset
         except OSError as error:
             raise degraded(self._path, error) from error
 
     def is_current(self) -> bool:
-        """Tell whether the file written to is still the one at the path."""
-        return self._descriptor is not None and is_same_file(self._descriptor, self._path)
+        """Tell whether the file written to is still the one at the path, and as we left it."""
+        if self._descriptor is None or not is_same_file(self._descriptor, self._path):
+            return False
+        is_torn = self._torn_at is not None
+        return is_torn or os.fstat(self._descriptor).st_size == self._size_bytes
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
