@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from treadle.sandbox.local import LocalSandbox
 from treadle.sandbox.virtual import VirtualSandbox
 from treadle.thread.message import ToolCall
 from treadle.tools.builtin import BUILTIN
@@ -134,3 +138,13 @@ async def test_a_path_that_leads_outside_is_refused_plainly() -> None:
         ok=False,
         truncated=False,
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every file name is text")
+async def test_a_name_that_is_no_text_hides_none_of_its_folder(tmp_path: Path) -> None:
+    for name in (b"a.txt", b"caf\xe9.txt", b"z.txt"):
+        (tmp_path / os.fsdecode(name)).touch()
+    context = ToolContext(sandbox=LocalSandbox(tmp_path))
+    outcome = await run_call(ToolCall("1", "read", {"path": "."}), BUILTIN, context)
+    listing = ". is a folder:\na.txt\ncaf\ufffd.txt\nz.txt"
+    assert outcome == ToolOutcome(listing, ok=True, truncated=False)

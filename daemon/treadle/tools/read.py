@@ -107,7 +107,8 @@ def _page(lines: list[str], offset: int, limit: int, path: str) -> list[str]:
     left_bytes = RESULT_LIMIT_BYTES - _HINT_BYTES - len(path.encode(errors="replace"))
     page: list[str] = []
     for line in _numbered(lines, offset, min(limit, MAX_LINES)):
-        left_bytes -= len(line.encode()) + 1
+        # A name that is no UTF-8 becomes text only behind us; it must not hide the other names.
+        left_bytes -= len(line.encode(errors="replace")) + 1
         if left_bytes < 0 and page:
             break
         page.append(line)
