@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from treadle.errors import ConfigurationError
+
 DATA_VARIABLE = "TREADLE_DATA_DIR"
 CONFIG_VARIABLE = "TREADLE_CONFIG_DIR"
 CACHE_VARIABLE = "TREADLE_CACHE_DIR"
@@ -26,6 +28,9 @@ def find_folders(data_dir: str | None = None, config_dir: str | None = None) -> 
     Args:
         data_dir: the value of `--data-dir`.
         config_dir: the value of `--config-dir`.
+
+    Raises:
+        ConfigurationError: what was given leads nowhere, such as the home of nobody.
     """
     import platformdirs
 
@@ -39,4 +44,13 @@ def find_folders(data_dir: str | None = None, config_dir: str | None = None) -> 
 
 def _first(flag: str | None, variable: str, platform: Path) -> Path:
     chosen = flag or os.environ.get(variable)
-    return Path(chosen).expanduser().absolute() if chosen else platform
+    if not chosen:
+        return platform
+    try:
+        return Path(chosen).expanduser().absolute()
+    except (RuntimeError, OSError) as error:
+        # A home that nobody has, or a relative path while the current folder is gone.
+        given = "the folder given" if flag else variable
+        raise ConfigurationError(
+            f"{given}, {chosen!r}, leads nowhere ({error}); write an absolute path"
+        ) from error

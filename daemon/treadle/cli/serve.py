@@ -16,7 +16,10 @@ def serve(arguments: Sequence[str]) -> int:
     in_fd, out_fd = take_stdio()
 
     import logging
+    import sys
 
+    from treadle.cli import exit_codes
+    from treadle.errors import ConfigurationError
     from treadle.folders import find_folders
     from treadle.server.log import BackgroundLog
     from treadle.server.serve import serve_stdio
@@ -27,7 +30,12 @@ def serve(arguments: Sequence[str]) -> int:
         format="treadle: %(levelname)s %(message)s",
         handlers=[BackgroundLog(STDERR)],
     )
-    return serve_stdio(find_folders(options.data_dir, options.config_dir), in_fd, out_fd)
+    try:
+        folders = find_folders(options.data_dir, options.config_dir)
+    except ConfigurationError as error:
+        print(f"treadle: {error}", file=sys.stderr)
+        return exit_codes.FAILED
+    return serve_stdio(folders, in_fd, out_fd)
 
 
 def _parser() -> argparse.ArgumentParser:
