@@ -18,9 +18,14 @@ def _slow() -> Answer:
 
 
 async def _streaming(client: Daemon, instance: str, text: str = "Slow") -> asyncio.Future[dict]:  # type: ignore[type-arg]
-    """Prompt, and wait until the answer has begun to come."""
+    """Prompt, and wait until two words of the answer have come, in one delta or two."""
     running = client.ask("session/prompt", pair(instance, prompt=text))
-    await client.until(lambda: len(client.of("session/delta", instance)) >= 2)
+
+    def two_words() -> bool:
+        deltas = client.of("session/delta", instance)
+        return len("".join(delta["text"] for delta in deltas).split()) >= 2
+
+    await client.until(two_words)
     return running
 
 
