@@ -12,7 +12,9 @@ from treadle.cli.client import local_client
 from treadle.cli.options import JsonOption
 from treadle.cli.streams import to_json
 
-app = typer.Typer(help="Agents: who can be prompted.", no_args_is_help=True)
+app = typer.Typer(
+    help="Agents: who can be prompted, and from which files they come.", no_args_is_help=True
+)
 
 
 @app.callback()

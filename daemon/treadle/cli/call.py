@@ -15,7 +15,7 @@ from treadle.cli.streams import to_json
 
 
 def call(
-    method: Annotated[str, typer.Argument(help="Such as session/list.")],
+    method: Annotated[str, typer.Argument(help="Such as session/list; the README lists them.")],
     params: Annotated[
         str, typer.Argument(help="The params as JSON; - reads them from standard input.")
     ] = "{}",

@@ -31,7 +31,8 @@ _EMBEDDED_NOTE = (
 
 def prompt(
     text: Annotated[
-        str | None, typer.Argument(help="What to say; standard input if absent.")
+        str | None,
+        typer.Argument(help="What to say; without it, or with -, standard input is read."),
     ] = None,
     agent: AgentOption = DEFAULT_AGENT,
     instance: InstanceOption = DEFAULT_INSTANCE,

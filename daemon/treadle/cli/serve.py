@@ -47,5 +47,7 @@ def _parser() -> argparse.ArgumentParser:
         "--stdio", action="store_true", help="what is done anyway; editors say it out of habit"
     )
     parser.add_argument("--data-dir", help="where threads lie (else $TREADLE_DATA_DIR)")
-    parser.add_argument("--config-dir", help="where agents lie (else $TREADLE_CONFIG_DIR)")
+    parser.add_argument(
+        "--config-dir", help="where agents/ and config.toml lie (else $TREADLE_CONFIG_DIR)"
+    )
     return parser
