@@ -79,7 +79,7 @@ async def test_a_prompt_in_another_process_knows_what_the_first_was_told(
 
 
 def test_a_prompt_without_text_is_read_from_standard_input(script: Path) -> None:
-    assert treadle("prompt", said="said by a pipe\n").stdout == "said by a pipe\n\n"
+    assert treadle("prompt", said="said by a pipe\n").stdout == "said by a pipe\n"
     assert treadle("prompt", "-", said="Grüße, 美咲").stdout == "Grüße, 美咲\n"
 
 

@@ -263,6 +263,20 @@ async def test_a_connection_works_again_after_each_failure() -> None:
         assert (await peer.ask()).text == "Well again."
 
 
+async def test_a_connection_that_ends_as_it_is_used_again_costs_nobody_a_turn() -> None:
+    answers = (Answer("One."), Answer(hang_up=True), Answer("Two."))
+    async with model_peer(*answers) as peer:
+        assert [(await peer.ask()).text, (await peer.ask()).text] == ["One.", "Two."]
+        assert len(peer.server.requests) == 3
+
+
+async def test_a_server_that_hangs_up_twice_is_unreachable() -> None:
+    async with model_peer(Answer(hang_up=True), Answer(hang_up=True)) as peer:
+        with pytest.raises(ModelUnreachable):
+            await peer.ask()
+    assert peer.said == []
+
+
 async def test_an_endpoint_that_is_not_there_is_unreachable() -> None:
     with socket.socket() as reserved:  # bound and not listening: nobody else gets this port
         reserved.bind(("127.0.0.1", 0))

@@ -45,6 +45,7 @@ class Answer:
     error: dict[str, Any] | str | None = None  # a body in place of the stream; a str as it is
 
     delay_seconds: float = 0  # before the first byte
+    hang_up: bool = False  # instead of the first byte
     interval_seconds: float = 0  # before each piece
     pause_after: int | None = None  # then wait for `go_on`
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
@@ -154,7 +155,9 @@ class ModelServer(Waitable):
             self._failures.append(failure)
             answer = Answer(status=500, error=f"the test's answer function raised {failure!r}")
         await asyncio.sleep(answer.delay_seconds)
-        if answer.status != 200 or answer.error is not None:
+        if answer.hang_up:
+            writer.close()
+        elif answer.status != 200 or answer.error is not None:
             await _send(writer, answer.status, answer.headers, _error_body(answer.error))
         else:
             await _stream(writer, answer)

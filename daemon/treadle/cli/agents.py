@@ -31,7 +31,7 @@ def list_agents(as_json: JsonOption = False) -> None:
         return
     for agent in listed["agents"]:
         tools = ", ".join(agent["tools"]) or "no tools"
-        print(f"{agent['name']}  {agent['permissions']}  {agent['model']}  {tools}")
+        print(f"{agent['name']}  {agent['permissions']}  {agent['model'] or 'no model'}  {tools}")
         print(f"  {agent['description']}  ({agent['source']})")
     for problem in listed["problems"]:
         print(f"problem: {problem['path']}: {problem['message']}", file=sys.stderr)

@@ -39,8 +39,15 @@ def prompt(
     as_json: JsonOption = False,
 ) -> None:
     """Say one thing to an agent; it remembers what was said to the same instance before."""
-    said = text if text is not None and text != "-" else sys.stdin.read()
+    said = text if text is not None and text != "-" else _standard_input()
     raise typer.Exit(asyncio.run(_prompt(agent, instance, said, as_json)))
+
+
+def _standard_input() -> str:
+    """Read the prompt from standard input, without the line end that closes it."""
+    if sys.stdin.isatty():
+        print("treadle: type the prompt, and end it with Ctrl-D on a new line", file=sys.stderr)
+    return sys.stdin.read().removesuffix("\n")
 
 
 async def _prompt(agent: str, instance: str, text: str, as_json: bool) -> int:
@@ -58,7 +65,8 @@ async def _prompt(agent: str, instance: str, text: str, as_json: bool) -> int:
         if as_json:
             _print_json("result", result)
         else:
-            _finish(result, embedded=await _is_embedded(client, agent))
+            note = bool(result["text"]) and await _is_embedded(client, agent)
+            _finish(result, embedded=note)
     return exit_codes.of_stop_reason(result["stopReason"])
 
 

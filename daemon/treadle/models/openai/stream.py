@@ -124,22 +124,43 @@ def read_usage(plain: dict[str, Any]) -> Usage:
 
 
 async def _post(client: AsyncOpenAI, body: bytes, place: Place) -> httpx2.Response:
-    """Send the request; return once the head of a good answer is there."""
+    """Send the request; return once the head of a good answer is there.
+
+    A server may close a connection that was kept open in the very moment it is used again, and
+    then it has seen no request: that one is sent once more.
+    """
+    # No chain: a library's error may quote a header or an answer that holds the key.
+    try:
+        return await _send(client, body)
+    except Exception as error:
+        if not _was_hung_up_on(error):
+            raise from_library(error, place) from None
+    try:
+        return await _send(client, body)
+    except Exception as error:
+        raise from_library(error, place) from None
+
+
+async def _send(client: AsyncOpenAI, body: bytes) -> httpx2.Response:
     import httpx2
     from openai import AsyncStream
 
-    try:
-        return await client.post(  # type: ignore[return-value] # cast_to wins over stream_cls
-            "/chat/completions",
-            cast_to=httpx2.Response,
-            content=body,
-            options={"headers": {"Accept": "text/event-stream"}},
-            stream=True,
-            stream_cls=AsyncStream[Any],
-        )
-    except Exception as error:
-        # No chain: a library's error may quote a header or an answer that holds the key.
-        raise from_library(error, place) from None
+    return await client.post(  # type: ignore[return-value] # cast_to wins over stream_cls
+        "/chat/completions",
+        cast_to=httpx2.Response,
+        content=body,
+        options={"headers": {"Accept": "text/event-stream"}},
+        stream=True,
+        stream_cls=AsyncStream[Any],
+    )
+
+
+def _was_hung_up_on(error: Exception) -> bool:
+    """Tell whether a connection ended before a byte of the answer had come."""
+    import httpx2
+
+    cause = error.__cause__
+    return isinstance(cause, httpx2.RemoteProtocolError | httpx2.ReadError | httpx2.WriteError)
 
 
 class _Answer:
