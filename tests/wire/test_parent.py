@@ -118,9 +118,11 @@ async def test_an_orphan_without_descriptors_learns_of_it_from_its_parents_numbe
     monkeypatch.setattr(parent, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(os, "pidfd_open", refuse, raising=False)
     died = asyncio.Event()
-    stop = watch_process(os.getppid(), died.set)
+    parent_pid = os.getppid()
+    stop = watch_process(parent_pid, died.set)
     await asyncio.sleep(0)
     assert not died.is_set()
-    monkeypatch.setattr(os, "getppid", lambda: 1)
+    # Whoever adopts orphans; not 1, which may be the parent of this very run.
+    monkeypatch.setattr(os, "getppid", lambda: parent_pid + 1)
     await asyncio.wait_for(died.wait(), NOTICE_SECONDS)
     stop()
