@@ -13,6 +13,7 @@
     │   ├── UnknownAgent, InvalidAgent {path}
     │   ├── ThreadLocked {pid}, ThreadUnreadable {path}, StorageDegraded {path}
     │   ├── UnknownSession, Busy, Overloaded, ShuttingDown
+    │   ├── NotRunning, WrongTurn {active}
     │   ├── WouldWiden {field}, OptionsDiffer {field, is, wanted}
     │   ├── NoModel {how}
     │   └── ModelError
@@ -159,6 +160,21 @@ class Busy(RequestFailed):
     reason = "busy"
 
 
+class NotRunning(RequestFailed):
+    """The turn that was expected to run has ended, or no turn has begun."""
+
+    reason = "not_running"
+
+
+class WrongTurn(RequestFailed):
+    """Another turn runs than the one that was expected; `active` is its number."""
+
+    reason = "wrong_turn"
+
+    def __init__(self, message: str, *, active: int) -> None:
+        super().__init__(message, active=active)
+
+
 class Overloaded(RequestFailed):
     """A bound of the daemon is reached; try again later."""
 
@@ -200,7 +216,9 @@ class NoModel(RequestFailed):
 
 
 class ModelError(RequestFailed):
-    """The model's side of a turn failed."""
+    """The model's side of a turn failed; `may_pass` says whether asking again may help."""
+
+    may_pass = False
 
 
 class ModelAuth(ModelError):
@@ -217,14 +235,19 @@ class ModelRateLimited(ModelError):
 
     reason = "model_rate_limited"
 
-    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, retry_after_seconds: float | None = None, may_pass: bool = True
+    ) -> None:
         super().__init__(message, retry_after_seconds=retry_after_seconds)
+        # A quota that is used up is told in the same way, and no waiting helps.
+        self.may_pass = may_pass
 
 
 class ModelUnreachable(ModelError):
     """The endpoint failed or did not answer (5xx, time-out, connection)."""
 
     reason = "model_unreachable"
+    may_pass = True
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message, status=status)
@@ -243,6 +266,7 @@ class ModelStreamBroken(ModelError):
     """The answer stopped before its end; `partial` is the text that had come."""
 
     reason = "model_stream_broken"
+    may_pass = True
 
     def __init__(self, message: str, *, partial: str = "") -> None:
         super().__init__(message, partial=partial)

@@ -17,8 +17,9 @@ from treadle.errors import ModelUnreachable, RequestFailed
 from treadle.models.answer import say_answer, say_partial
 from treadle.models.completion import Delta
 from treadle.runtime.outbox import Pair, SessionEvent, TurnEnded
+from treadle.runtime.prompt import Outcome
 from treadle.runtime.runtime import Runtime
-from treadle.runtime.session import Outcome, Session
+from treadle.runtime.session import Session
 from treadle.runtime.turn_in_flight import STOP_SECONDS
 from treadle.thread import journal
 from treadle.thread.message import ToolCall

@@ -10,8 +10,8 @@ from support.waiting import PATIENCE_SECONDS, Waitable
 from treadle.agents.options import SessionOptions
 from treadle.models.completion import Completion
 from treadle.runtime.outbox import Pair, SessionEvent, StateChanged, TurnEnded
+from treadle.runtime.prompt import Outcome, Prompt
 from treadle.runtime.runtime import Runtime
-from treadle.runtime.session import Outcome, Prompt
 from treadle.thread.message import Message
 
 Answering: TypeAlias = Callable[[Completion], None]

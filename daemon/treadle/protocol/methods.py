@@ -43,6 +43,7 @@ _ROWS = (
     Method("agent/list", "request", Empty, agents.AgentListResult),
     Method("session/resume", "request", sessions.ResumeParams, sessions.ResumeResult, lane=True),
     Method("session/prompt", "request", sessions.PromptParams, sessions.PromptResult, lane=True),
+    Method("session/steer", "request", sessions.SteerParams, sessions.SteerResult),
     Method(
         "session/cancel", "request", sessions.CancelParams, sessions.CancelResult, without_id=True
     ),
@@ -53,6 +54,7 @@ _ROWS = (
     Method("session/delta", "event", notifications.DeltaNotification),
     Method("session/toolCall", "event", notifications.ToolCallNotification),
     Method("session/toolResult", "event", notifications.ToolResultNotification),
+    Method("session/retrying", "event", notifications.RetryingNotification),
     Method("session/done", "event", notifications.DoneNotification),
 )
 

@@ -59,6 +59,17 @@ class ToolResultNotification(SessionNotification):
     duration_ms: int
 
 
+class RetryingNotification(SessionNotification):
+    """A model call failed before it said anything; it is made again after a wait.
+
+    `attempt` counts what was tried in vain, from 1; `reason` is that of the error.
+    """
+
+    attempt: int
+    reason: str
+    retry_in_seconds: float
+
+
 class WireError(WireStruct):
     """An error as a reply would carry it."""
 

@@ -98,16 +98,17 @@ PromptBlock: TypeAlias = TextBlock | ResourceBlock | ResourceLinkBlock
 class PromptParams(Address):
     """Say something to the agent; a pair that is not open is resumed first.
 
-    `max_turns` bounds the model calls of this prompt; `when_busy` says whether to wait behind
-    a running turn or to be refused. `key` is refused: this build cannot keep its promise, that
-    a prompt runs once, and ignoring it would run the prompt twice.
+    `max_turns` bounds the model calls of this prompt. `when_busy` says whether to wait behind a
+    running turn, to be refused, or to enter it: the reply is then the outcome of that turn, whose
+    own `max_turns` stands. The same prompt under the same `key` runs once while the daemon lives:
+    whoever repeats it gets the first one's outcome.
     """
 
     prompt: str | list[PromptBlock]
     options: WireOptions | None = None
     max_turns: Positive | None = None
-    when_busy: Literal["queue", "reject"] = "queue"
-    key: str | None = None
+    when_busy: Literal["queue", "reject", "steer"] = "queue"
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
 
 
 class PromptResult(WireStruct):
@@ -123,6 +124,24 @@ class PromptResult(WireStruct):
     usage: WireUsage
     steps: int
     messages: tuple[int, int] | None = None
+
+
+class SteerParams(Address):
+    """Say something into the running turn, or begin one; `expected_turn` allows only that one."""
+
+    text: str
+    expected_turn: Positive | None = None
+
+
+class SteerResult(WireStruct):
+    """Whether the text entered a turn or began one; exactly one of the two is there.
+
+    `turn` is absent as long as that turn has no number.
+    """
+
+    injected: bool = False
+    started_turn: bool = False
+    turn: int | None = None
 
 
 class CancelParams(Address):

@@ -40,6 +40,11 @@ class Lane:
         self._waiting: deque[Job[Any]] = deque()
         self._worker: asyncio.Task[None] | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has nothing to do."""
+        return self._worker is None
+
     def submit(self, work: Callable[[], Awaitable[T]]) -> Job[T]:
         """Put work at the end of the lane; it may have begun once the caller suspends."""
         job = Job(work, asyncio.get_running_loop().create_future())

@@ -22,6 +22,7 @@ from treadle.thread.paths import thread_path
 from treadle.thread.thread import Thread
 from treadle.turn.agent import Agent
 from treadle.turn.default import default_agent
+from treadle.turn.steering import Inbox
 
 # Model calls of one prompt where neither the prompt nor the agent says.
 DEFAULT_MAX_TURNS = 25
@@ -102,11 +103,12 @@ class Opened:
         self._place = place
         self._model: tuple[ModelSpec, Completion] | None = None
 
-    async def agent(self, max_turns: int | None) -> Agent:
+    async def agent(self, max_turns: int | None, inbox: Inbox) -> Agent:
         """Build the agent for one turn from its definition as it stands now.
 
         Args:
             max_turns: the prompt's own bound on model calls.
+            inbox: what is said to the turn while it runs.
 
         Raises:
             RequestFailed: the agent is gone or broken, or no model can answer.
@@ -121,6 +123,7 @@ class Opened:
             tools=advertised_tools(definition),
             sandbox=self._place.sandbox,
             completion=self._completion(spec),
+            inbox=inbox,
         )
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from treadle.errors import TreadleError
 from treadle.models.completion import Delta
-from treadle.turn.events import ToolCallStarted, ToolResultLanded, TurnDone
+from treadle.turn.events import Retrying, ToolCallStarted, ToolResultLanded, TurnDone
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,8 @@ class TurnEnded:
     error: TreadleError | None
 
 
-Payload: TypeAlias = StateChanged | Delta | ToolCallStarted | ToolResultLanded | TurnEnded
+TurnPayload: TypeAlias = Delta | ToolCallStarted | ToolResultLanded | Retrying | TurnEnded
+Payload: TypeAlias = StateChanged | TurnPayload
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,23 +7,39 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import NamedTuple, TypeVar
 
 from treadle.agents.options import SessionOptions
-from treadle.errors import Busy, InternalError, StorageDegraded, TreadleError
+from treadle.errors import (
+    Busy,
+    InternalError,
+    NotRunning,
+    StorageDegraded,
+    TreadleError,
+    WrongTurn,
+)
+from treadle.runtime.askers import Asker
 from treadle.runtime.lane import Job, Lane
 from treadle.runtime.opened import Opened, Terms, open_session
-from treadle.runtime.outbox import Outbox, Pair, State, StateChanged, Storage, TurnEnded
+from treadle.runtime.outbox import (
+    Outbox,
+    Pair,
+    State,
+    StateChanged,
+    Storage,
+    TurnEnded,
+    TurnPayload,
+)
+from treadle.runtime.prompt import Outcome, Prompt, Steered
 from treadle.runtime.services import Services
 from treadle.runtime.turn_in_flight import StopCause, TurnInFlight, TurnStopped
-from treadle.thread.message import Message
+from treadle.thread.message import Usage
 from treadle.thread.thread import Thread
 from treadle.turn.agent import Agent
 from treadle.turn.env import Env
-from treadle.turn.events import TurnDone
+from treadle.turn.events import StepStarted, TurnDone
 
 logger = logging.getLogger(__name__)
 
@@ -34,24 +50,11 @@ T = TypeVar("T")
 CLOSE_SECONDS = 1.5
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """What a client asks for with one prompt."""
+class _Asked(NamedTuple):
+    """What a turn was asked by, and its place in the lane."""
 
-    messages: Sequence[Message]
-    options: SessionOptions
-    default_cwd: Path | None = None
-    max_turns: int | None = None
-    when_busy: Literal["queue", "reject"] = "queue"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A prompt's one outcome; `turn` and `messages` are absent when its turn never began."""
-
-    done: TurnDone
-    turn: int | None = None
-    messages: tuple[int, int] | None = None
+    prompt: Prompt
+    job: Job[None]
 
 
 class Session:
@@ -73,7 +76,8 @@ class Session:
         self._on_rest = on_rest
         self._lane = Lane(on_told=self._announce, on_empty=self._rest)
         self._opened: Opened | None = None
-        self._turns: list[TurnInFlight] = []  # the running one first, then those that wait
+        # The running one first, then those that wait.
+        self._turns: dict[TurnInFlight, _Asked] = {}
         self._running: TurnInFlight | None = None
         self._storage: Storage = "ok"
         self._terms: Terms | None = None  # while it is open, whether or not anything is held
@@ -114,29 +118,64 @@ class Session:
     async def prompt(self, prompt: Prompt) -> Outcome:
         """Run one turn when its time comes, opening the session first if need be.
 
-        Cancelling the caller stops the turn, and is passed on once it has ended.
+        Cancelling the caller stops the prompt, and is passed on once it has ended.
 
         Raises:
             Busy: something runs and the prompt does not want to wait.
+            OptionsDiffer: it is to enter a turn of a session that is open with other options.
             TreadleError: the turn ended with an error.
         """
-        if prompt.when_busy == "reject" and self._turns:
-            raise Busy("the session runs a turn; wait for it, cancel it, or queue behind it")
-        turn = TurnInFlight()
-        self._turns.append(turn)
-        job = self._submit(lambda: self._run_prompt(prompt, turn))
-        if len(self._turns) > 1:
-            self._announce()
+        turn = self._entered(prompt) or self._begin(prompt)
+        asker = turn.askers.join(prompt)
         try:
-            return await self._outcome(job)
+            return await asker.outcome
         except asyncio.CancelledError:
-            if job.has_begun:
-                await turn.stop("cancelled")
-            else:
-                self._turns.remove(turn)
-                turn.end(None)
-                self._announce()
+            await self._stop(turn, asker)
             raise
+
+    def steer(self, said: Prompt, expected_turn: int | None = None) -> Steered:
+        """Say something into the turn that runs or is about to; where none is, begin one.
+
+        Text that enters a turn that then never begins goes the way of that turn's own prompt.
+
+        Args:
+            said: what is said, and the terms of a turn that it begins.
+            expected_turn: the only turn that it may enter; then it begins none.
+
+        Raises:
+            NotRunning: the expected turn has ended or not begun.
+            WrongTurn: another turn runs.
+        """
+        turn = self._current()
+        if expected_turn is not None and (turn is None or turn.number is None):
+            self._leave_if_unused()
+            raise NotRunning(f"turn {expected_turn} does not run; leave expectedTurn out")
+        if (
+            turn is not None
+            and turn.number is not None
+            and expected_turn not in (None, turn.number)
+        ):
+            raise WrongTurn(
+                f"turn {turn.number} runs, not turn {expected_turn}", active=turn.number
+            )
+        if turn is not None and turn.inbox.put(*said.messages):
+            return Steered(injected=True, turn=turn.number)
+        self._begin(said)
+        return Steered(injected=False)
+
+    async def stop_prompt(self, prompt: Prompt) -> bool:
+        """Stop this very prompt, whether it runs or waits; its outcome is `cancelled`.
+
+        One that entered a turn ends that turn.
+
+        Returns:
+            Whether it was there and has ended.
+        """
+        for turn in self._turns:
+            asker = turn.askers.find(prompt)
+            if asker is not None:
+                return await self._stop(turn, asker)
+        return False
 
     async def cancel(self, number: int | None = None) -> int | None:
         """Stop the running turn, or only the turn with this number.
@@ -145,7 +184,7 @@ class Session:
             The number of the turn that was stopped, 0 for one that had none yet;
             None when there was nothing to stop or it has not ended yet.
         """
-        turn = self._turns[0] if self._turns else None
+        turn = next(iter(self._turns), None)
         if turn is None or (number is not None and number != turn.number):
             return None
         ended = await turn.stop("cancelled")
@@ -166,12 +205,58 @@ class Session:
         for turn in self._turns:
             turn.mark(cause)
         if self._turns:
-            await self._turns[0].stop(cause)
+            await next(iter(self._turns)).stop(cause)
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 return await job.outcome
         except TimeoutError:
             raise Busy("the session is still being opened; it is closed right after") from None
+
+    def _current(self) -> TurnInFlight | None:
+        """Return the turn that runs or is about to, as long as it takes what is said to it."""
+        turn = next(iter(self._turns), None)
+        return None if turn is None or turn.inbox.is_sealed else turn
+
+    def _entered(self, prompt: Prompt) -> TurnInFlight | None:
+        """Let a prompt into the turn that runs, if it wants that and there is one.
+
+        Raises:
+            Busy: it wants nothing but a session without a turn.
+            OptionsDiffer: it wants other options than those of the session.
+        """
+        if prompt.when_busy == "reject" and self._turns:
+            raise Busy("the session runs a turn; wait for it, cancel it, or queue behind it")
+        turn = self._current()
+        if turn is None or prompt.when_busy != "steer":
+            return None
+        terms = self._terms or Terms(self._turns[turn].prompt.options, None)
+        terms.require(prompt.options)
+        turn.inbox.put(*prompt.messages)
+        return turn
+
+    def _begin(self, prompt: Prompt) -> TurnInFlight:
+        """Give a prompt a turn at the end of the lane."""
+        turn = TurnInFlight()
+        self._turns[turn] = _Asked(prompt, self._submit(lambda: self._run_prompt(prompt, turn)))
+        if len(self._turns) > 1:
+            self._announce()
+        return turn
+
+    async def _stop(self, turn: TurnInFlight, asker: Asker) -> bool:
+        """Stop what one prompt asked for; return whether it has ended."""
+        if turn not in self._turns:
+            return True
+        if turn.askers.release(asker, has_begun=turn.number is not None):
+            asker.settle(_never_begun())
+            return True
+        job = self._turns[turn].job
+        if job.has_begun:
+            return await turn.stop("cancelled")
+        self._lane.withdraw(job)
+        del self._turns[turn]
+        self._conclude(turn, Outcome(turn.end(None)))
+        self._announce()
+        return True
 
     def _submit(self, work: Callable[[], Awaitable[T]]) -> Job[T]:
         if self._idling is not None:
@@ -200,27 +285,29 @@ class Session:
             self._terms = self._opened.terms
         return self._opened
 
-    async def _run_prompt(self, prompt: Prompt, turn: TurnInFlight) -> Outcome:
+    async def _run_prompt(self, prompt: Prompt, turn: TurnInFlight) -> None:
         """Run a prompt's turn in the lane; whatever happens, it ends exactly once, and is told."""
         error: TreadleError | None = None
         try:
             await self._run_turn(prompt, turn)
         except TurnStopped as stopped:
             if stopped.left_behind:
-                self._let_go_at_once()
+                await self._let_go_at_once(turn)
         except TreadleError as raised:
             error = raised
         except Exception:
             logger.exception("a turn failed in a way nobody foresaw")
             error = InternalError("the turn failed inside the daemon; its log says how")
         finally:
-            self._turns.remove(turn)
+            del self._turns[turn]
             self._running = None
             done = turn.end(error)
-        self._tell_the_end(turn, done, error)
-        if error is not None:
-            raise error
-        return Outcome(done, turn.number, turn.messages)
+        self._tell_the_end(turn, TurnEnded(done, error))
+        self._conclude(turn, error or Outcome(done, turn.number, turn.messages))
+
+    def _conclude(self, turn: TurnInFlight, outcome: Outcome | TreadleError) -> None:
+        """Give everybody who asked for a turn its outcome."""
+        turn.askers.settle(outcome)
 
     async def _run_turn(self, prompt: Prompt, turn: TurnInFlight) -> None:
         """Take a prompt's turn.
@@ -232,7 +319,7 @@ class Session:
         if turn.cause is not None:
             raise TurnStopped
         opened = await self._ensure_open(prompt.options, prompt.default_cwd)
-        agent = await opened.agent(prompt.max_turns)
+        agent = await opened.agent(prompt.max_turns, turn.inbox)
         slots = await self._services.turn_slots()
         if slots.locked():
             self._announce()
@@ -248,28 +335,33 @@ class Session:
     def _listen(self, agent: Agent, turn: TurnInFlight) -> None:
         """Make the agent's events the session's."""
 
-        def step(_env: Env, _payload: object) -> None:
+        def step(_env: Env, started: StepStarted) -> None:
             # The first sign of a turn whose prompt is in the thread, which has numbered it.
             self._running = turn
             self._announce()
+            turn.askers.tell(started)
 
-        def forward(_env: Env, payload: object) -> None:
+        def forward(_env: Env, payload: TurnPayload) -> None:
             if not turn.has_ended:
-                self.outbox.emit(payload, turn.number)  # type: ignore[arg-type]  # by the names below
+                self._emit(turn, payload)
 
         agent.on("step", step)
-        for name in ("delta", "tool_call", "tool_result"):
+        for name in ("delta", "tool_call", "tool_result", "retrying"):
             agent.on(name, forward)
 
-    def _tell_the_end(self, turn: TurnInFlight, done: TurnDone, error: TreadleError | None) -> None:
-        if isinstance(error, StorageDegraded):
+    def _emit(self, turn: TurnInFlight, payload: TurnPayload) -> None:
+        self.outbox.emit(payload, turn.number)
+        turn.askers.tell(payload)
+
+    def _tell_the_end(self, turn: TurnInFlight, ended: TurnEnded) -> None:
+        if isinstance(ended.error, StorageDegraded):
             self._storage = "degraded"
         elif turn.number is not None:
             self._storage = "ok"
-        self.outbox.emit(TurnEnded(done, error), turn.number)
+        self._emit(turn, ended)
         self._announce()
 
-    def _let_go_at_once(self) -> None:
+    async def _let_go_at_once(self, turn: TurnInFlight) -> None:
         """Let go under a turn that would not end: it can say nothing more.
 
         On the loop, not in a worker: that turn may be about to write. The next prompt opens the
@@ -277,7 +369,12 @@ class Session:
         """
         opened, self._opened = self._opened, None
         if opened is not None:
-            opened.close()
+            try:
+                # It took these words, and will never let them in itself.
+                while (message := turn.inbox.take()) is not None:
+                    await opened.thread.append(message)
+            finally:
+                opened.close()
 
     async def _let_go(self) -> None:
         opened, self._opened = self._opened, None
@@ -301,6 +398,11 @@ class Session:
             self._announced = now
             self.outbox.emit(now, self._running.number if self._running else None)
 
+    def _leave_if_unused(self) -> None:
+        """Be forgotten where a call came to nothing and nothing else is there."""
+        if self._lane.is_idle and self._opened is None:
+            self._rest()
+
     def _rest(self) -> None:
         """Be forgotten once closed; what stays open unused for long is held no longer.
 
@@ -312,3 +414,8 @@ class Session:
             )
         elif self._terms is None:
             self._on_rest(self)
+
+
+def _never_begun() -> Outcome:
+    """Return the outcome of a prompt that was stopped before it had a turn."""
+    return Outcome(TurnDone("cancelled", "", Usage(), 0))

@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from treadle.errors import TreadleError
+from treadle.runtime.askers import Askers
 from treadle.thread.message import Message, Usage
 from treadle.thread.records import StopReason
 from treadle.thread.thread import Thread
@@ -18,6 +19,7 @@ from treadle.turn.agent import Agent
 from treadle.turn.env import Env
 from treadle.turn.events import TurnDone
 from treadle.turn.outcome import turn_done
+from treadle.turn.steering import Inbox
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +62,8 @@ class TurnInFlight:
         number: the turn's number, once its thread has given it one.
         done: how it ended, once it has.
         messages: the ordinals of its first and last message, once it has ended.
+        inbox: what is said to it while it runs; sealed when it is told to stop.
+        askers: the prompts that it answers.
     """
 
     def __init__(self) -> None:
@@ -68,6 +72,8 @@ class TurnInFlight:
         self.number: int | None = None
         self.done: TurnDone | None = None
         self.messages: tuple[int, int] | None = None
+        self.inbox = Inbox()
+        self.askers = Askers()
         self._task: asyncio.Task[Any] | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._leave: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -146,8 +152,9 @@ class TurnInFlight:
         return True
 
     def mark(self, cause: StopCause) -> None:
-        """Have the turn end without beginning, when its time comes."""
+        """Have the turn end without beginning, when its time comes; it takes nothing more."""
         self.cause = self.cause or cause
+        self.inbox.seal()
 
     def end(self, error: TreadleError | None) -> TurnDone:
         """Say that the turn is over; what is left behind of it is not heard any more.
@@ -159,6 +166,7 @@ class TurnInFlight:
             How it ended; a turn that never began, or was left behind, did not say so itself.
         """
         self._ended.set()
+        self.inbox.seal()
         for timer in self._timers:
             timer.cancel()
         if self.done is None and self.env is not None:

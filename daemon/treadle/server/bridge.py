@@ -19,6 +19,7 @@ from treadle.protocol.sessions import (
     ResourceBlock,
     ResumeReport,
     SessionInfo,
+    SteerResult,
     TextBlock,
     ThreadInfo,
     WireMessage,
@@ -26,13 +27,13 @@ from treadle.protocol.sessions import (
     WireToolCall,
 )
 from treadle.runtime.outbox import Pair, SessionEvent, StateChanged
+from treadle.runtime.prompt import Outcome, Steered
 from treadle.runtime.runtime import SessionSummary
-from treadle.runtime.session import Outcome
 from treadle.server.wire.envelope import error_members
 from treadle.thread.message import Message, Usage
 from treadle.thread.paths import validate_name
 from treadle.thread.thread import Thread
-from treadle.turn.events import ToolCallStarted, ToolResultLanded
+from treadle.turn.events import Retrying, ToolCallStarted, ToolResultLanded
 
 
 def pair_of(address: Address) -> Pair:
@@ -59,15 +60,19 @@ def options_of(options: WireOptions | None) -> SessionOptions:
     )
 
 
-def prompt_of(prompt: str | list[PromptBlock]) -> list[Message]:
+def prompt_of(prompt: str | list[PromptBlock], *, path: str = "prompt") -> list[Message]:
     """Return a prompt as the one message a person says.
+
+    Args:
+        prompt: what the client sent.
+        path: where in the params it stood, for the error.
 
     Raises:
         InvalidParams: it says nothing.
     """
     text = prompt if isinstance(prompt, str) else "\n\n".join(_block_text(b) for b in prompt)
     if not text.strip():
-        raise InvalidParams("the prompt is empty; say something", path="prompt")
+        raise InvalidParams(f"the {path} is empty; say something", path=path)
     return [Message("user", text)]
 
 
@@ -122,6 +127,13 @@ def prompt_result(outcome: Outcome) -> PromptResult:
         usage=wire_usage(done.usage),
         steps=done.steps,
         messages=outcome.messages,
+    )
+
+
+def steer_result(steered: Steered) -> SteerResult:
+    """Tell what became of steered text."""
+    return SteerResult(
+        injected=steered.injected, started_turn=not steered.injected, turn=steered.turn
     )
 
 
@@ -201,6 +213,13 @@ def notification(event: SessionEvent) -> tuple[str, WireStruct]:
             content=payload.message.text,
             truncated=payload.truncated,
             duration_ms=round(payload.duration_seconds * 1000),
+        )
+    if isinstance(payload, Retrying):
+        return "session/retrying", wire.RetryingNotification(
+            **address,
+            attempt=payload.attempt,
+            reason=payload.reason,
+            retry_in_seconds=payload.retry_in_seconds,
         )
     return "session/done", wire.DoneNotification(
         **address,

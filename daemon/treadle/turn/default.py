@@ -5,6 +5,7 @@ Order is policy, so it stands here to be read at once:
     SessionLog        history is there first, and whatever follows is kept
     SystemPrompt      before the loaded history
     ToolResultLoop    everything below sees every pass
+    Steering          what is said meanwhile enters between two passes, and is kept at any end
     MaxIterations     the loop's guard
     Tools             one model call and the results of what it called
     completion
@@ -23,6 +24,7 @@ from treadle.turn.env import Env
 from treadle.turn.loop import ToolResultLoop
 from treadle.turn.max_iterations import MaxIterations
 from treadle.turn.session_log import SessionLog
+from treadle.turn.steering import Inbox, Steering
 from treadle.turn.system_prompt import SystemPrompt
 from treadle.turn.tools import Tools
 
@@ -35,6 +37,7 @@ def default_agent(
     tools: Sequence[Tool],
     sandbox: Sandbox,
     completion: App[Env],
+    inbox: Inbox | None = None,
 ) -> Agent:
     """Stack the layers of an agent that the daemon runs.
 
@@ -45,12 +48,15 @@ def default_agent(
         tools: what the model may call.
         sandbox: where those tools may act.
         completion: the model.
+        inbox: what is said to a turn while it runs; without one nothing can be.
     """
+    inbox = inbox or Inbox()
     return (
         Agent()
         .use(SessionLog, thread=thread)
         .use(SystemPrompt, text=instructions)
-        .use(ToolResultLoop)
+        .use(ToolResultLoop, inbox=inbox)
+        .use(Steering, inbox=inbox)
         .use(MaxIterations, limit=max_turns)
         .use(Tools, tools=tools, sandbox=sandbox)
         .run(completion)

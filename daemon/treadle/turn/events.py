@@ -5,6 +5,7 @@
 | `turn`        | `TurnStarted`      | the turn begins; nothing of it is kept yet      |
 | `step`        | `StepStarted`      | before each pass of the loop                    |
 | `model_call`  | `ModelCall`        | before a request leaves for the model           |
+| `retrying`    | `Retrying`         | a model call failed and is tried again          |
 | `delta`       | `Delta`            | a piece of text or reasoning arrived            |
 | `tool_call`   | `ToolCallStarted`  | before a tool runs                              |
 | `tool_result` | `ToolResultLanded` | a call's result is kept, cut short or not       |
@@ -19,7 +20,16 @@ from treadle.stack.events import Events
 from treadle.thread.message import Message, ToolCall, Usage
 from treadle.thread.records import StopReason
 
-EVENT_NAMES = ("turn", "step", "model_call", "delta", "tool_call", "tool_result", "done")
+EVENT_NAMES = (
+    "turn",
+    "step",
+    "model_call",
+    "retrying",
+    "delta",
+    "tool_call",
+    "tool_result",
+    "done",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,18 @@ class StepStarted:
     """A pass of the loop, counted from 1."""
 
     iteration: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """A model call failed before it said anything, and is made again after a wait.
+
+    `attempt` counts what was tried in vain, from 1; `reason` is the error's.
+    """
+
+    attempt: int
+    reason: str
+    retry_in_seconds: float
 
 
 @dataclass(frozen=True, slots=True)

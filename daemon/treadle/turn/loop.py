@@ -10,6 +10,7 @@ from collections.abc import Callable
 from treadle.stack.stack import App
 from treadle.turn.env import Env
 from treadle.turn.events import StepStarted
+from treadle.turn.steering import Inbox
 
 
 class Loop:
@@ -36,7 +37,17 @@ class Loop:
 
 
 class ToolResultLoop(Loop):
-    """Goes on while the model has a tool's result to read."""
+    """Goes on while the model has a tool's result to read, or a person's word.
 
-    def __init__(self, app: App[Env]) -> None:
-        super().__init__(app, condition=lambda env: env.messages[-1].role == "tool")
+    Args:
+        app: the rest of the stack, `Steering` with the same inbox first.
+        inbox: what is said to the turn while it runs; asking it decides that the turn ends.
+    """
+
+    def __init__(self, app: App[Env], *, inbox: Inbox | None = None) -> None:
+        def goes_on(env: Env) -> bool:
+            if env.messages[-1].role == "tool":
+                return True
+            return inbox is not None and not inbox.seal_if_empty()
+
+        super().__init__(app, condition=goes_on)

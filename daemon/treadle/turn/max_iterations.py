@@ -1,6 +1,6 @@
 """The guard of the loop: a turn makes at most so many model calls.
 
-Belongs directly inside the loop.
+Belongs inside the loop, and inside Steering, so that what is said to a turn at its limit is kept.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def _rate_limited(
 ) -> ModelRateLimited:
     if "insufficient_quota" in (body.get("code"), body.get("type")):
         return ModelRateLimited(
-            f"the quota at {place} is used up, and waiting does not help: {said}"
+            f"the quota at {place} is used up, and waiting does not help: {said}", may_pass=False
         )
     seconds = _retry_after_seconds(headers)
     when = "later" if seconds is None else f"in {seconds:g} s"

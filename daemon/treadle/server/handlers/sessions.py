@@ -5,6 +5,7 @@ Owns paging. Refuses to know how a session does what it is asked.
 
 from __future__ import annotations
 
+from treadle.agents.options import SessionOptions
 from treadle.errors import InvalidParams
 from treadle.protocol.sessions import (
     CancelParams,
@@ -20,8 +21,10 @@ from treadle.protocol.sessions import (
     Released,
     ResumeParams,
     ResumeResult,
+    SteerParams,
+    SteerResult,
 )
-from treadle.runtime.session import Prompt
+from treadle.runtime.prompt import Prompt
 from treadle.server.bridge import (
     options_of,
     pair_of,
@@ -29,6 +32,7 @@ from treadle.server.bridge import (
     prompt_result,
     resume_report,
     session_info,
+    steer_result,
     thread_info,
     wire_message,
 )
@@ -55,18 +59,32 @@ async def prompt(params: PromptParams, peer: Peer) -> PromptResult:
     """Run one turn when its time comes.
 
     Raises:
-        InvalidParams: the prompt says nothing, or has a key.
+        InvalidParams: the prompt says nothing, or its key is another prompt's.
     """
-    if params.key is not None:
-        raise InvalidParams("no prompt can be repeated by a key yet; leave key out", path="key")
     wanted = Prompt(
         messages=prompt_of(params.prompt),
         options=options_of(params.options),
         default_cwd=peer.default_cwd,
         max_turns=params.max_turns,
         when_busy=params.when_busy,
+        key=params.key,
     )
     return prompt_result(await peer.session(pair_of(params)).prompt(wanted))
+
+
+@handles("session/steer")
+async def steer(params: SteerParams, peer: Peer) -> SteerResult:
+    """Say something into the running turn, or begin one; answered at once.
+
+    Raises:
+        InvalidParams: the text says nothing.
+    """
+    said = Prompt(
+        messages=prompt_of(params.text, path="text"),
+        options=SessionOptions(),
+        default_cwd=peer.default_cwd,
+    )
+    return steer_result(peer.session(pair_of(params)).steer(said, params.expected_turn))
 
 
 @handles("session/cancel")

@@ -1,0 +1,63 @@
+"""What is asked of a session, and what it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from treadle.agents.options import SessionOptions
+from treadle.runtime.outbox import TurnPayload
+from treadle.thread.message import Message
+from treadle.turn.events import StepStarted, TurnDone
+
+Listener: TypeAlias = Callable[[StepStarted | TurnPayload], None]
+"""Told what happens in a prompt's turn, right after the session's watchers were.
+
+Contract: must not block or suspend; what it raises is logged and reaches nobody else.
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prompt:
+    """What a client asks for with one prompt; told apart by identity, not by what it says.
+
+    Args:
+        messages: what is said.
+        options: the terms on which the session is to be open.
+        default_cwd: the client's own folder.
+        max_turns: this prompt's bound on model calls; ignored where it enters another's turn.
+        when_busy: while a turn runs: wait behind it, be refused, or enter it.
+        key: under which the same prompt runs once, however often it is asked.
+        on_event: told what happens in its turn, from the moment at which it has one; a prompt
+            that is answered by what another of the same key does hears nothing.
+    """
+
+    messages: Sequence[Message]
+    options: SessionOptions
+    default_cwd: Path | None = None
+    max_turns: int | None = None
+    when_busy: Literal["queue", "reject", "steer"] = "queue"
+    key: str | None = None
+    on_event: Listener | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A prompt's one outcome; `turn` and `messages` are absent when its turn never began."""
+
+    done: TurnDone
+    turn: int | None = None
+    messages: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Steered:
+    """Where steered text went: into a turn (`injected`), or into one that it began.
+
+    `turn` is absent as long as that turn has no number.
+    """
+
+    injected: bool
+    turn: int | None = None
