@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from treadle.folders import CONFIG_VARIABLE, DATA_VARIABLE
+from treadle.folders import CONFIG_VARIABLE, DATA_VARIABLE, LOG_VARIABLE
 from treadle.turn.agent import LINT_VARIABLE
 
 # What a person may have set, and what would make a test speak to a real endpoint.
 _PERSONAL = (
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
+    "TREADLE_LOG_LEVEL",
     "TREADLE_MODEL",
 )
 
@@ -24,4 +25,5 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "data"))
     monkeypatch.setenv(CONFIG_VARIABLE, str(tmp_path / "config"))
+    monkeypatch.setenv(LOG_VARIABLE, str(tmp_path / "logs"))
     monkeypatch.setenv(LINT_VARIABLE, "1")

@@ -1,4 +1,4 @@
-"""Where a person's configuration, data and cache lie on this machine; the one place that asks."""
+"""Where a person's configuration, data, cache and logs lie on this machine; the one that asks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from treadle.errors import ConfigurationError
 DATA_VARIABLE = "TREADLE_DATA_DIR"
 CONFIG_VARIABLE = "TREADLE_CONFIG_DIR"
 CACHE_VARIABLE = "TREADLE_CACHE_DIR"
+LOG_VARIABLE = "TREADLE_LOG_DIR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class Folders:
     data: Path
     config: Path
     cache: Path
+    logs: Path
 
 
 def find_folders(data_dir: str | None = None, config_dir: str | None = None) -> Folders:
@@ -39,6 +41,7 @@ def find_folders(data_dir: str | None = None, config_dir: str | None = None) -> 
         data=_first(data_dir, DATA_VARIABLE, dirs.user_data_path),
         config=_first(config_dir, CONFIG_VARIABLE, dirs.user_config_path),
         cache=_first(None, CACHE_VARIABLE, dirs.user_cache_path),
+        logs=_first(None, LOG_VARIABLE, dirs.user_log_path),
     )
 
 

@@ -25,6 +25,7 @@ async def runtime(tmp_path: Path) -> AsyncIterator[Runtime]:
             data=Path(os.environ[DATA_VARIABLE]),
             config=Path(os.environ[CONFIG_VARIABLE]),
             cache=tmp_path / "cache",
+            logs=tmp_path / "logs",
         )
     )
     yield runtime

@@ -380,7 +380,8 @@ def test_a_loop_that_ends_in_the_middle_of_a_turn_does_not_hang(
     answering(Scripted([Reply("One two three", delay_seconds=20)] * 2))
 
     async def main() -> None:
-        runtime = Runtime(Folders(tmp_path / "data", tmp_path / "config", tmp_path / "cache"))
+        folders = Folders(*map(tmp_path.joinpath, ("data", "config", "cache", "logs")))
+        runtime = Runtime(folders)
         watched = Watched(runtime)
         tasks = [ask(runtime, "Hello"), ask(runtime, "Behind")]
         await watched.until(lambda: bool(watched.states) and watched.states[-1].queued == 1)

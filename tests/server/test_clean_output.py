@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +43,6 @@ async def test_whatever_prints_reaches_standard_error_and_not_the_wire(
         "from C",
         "from a child",
         "from a warning",
-        "from a log",
         "from a thread",
         "from a model",
         "from a model's descriptor 1",
@@ -51,6 +51,8 @@ async def test_whatever_prints_reaches_standard_error_and_not_the_wire(
         "from descriptor 1 at exit",
     ):
         assert f"noise {source}" in said
+    # A library's log is told by its place: what it says may hold what was said to an agent.
+    assert re.search(r"^treadle: ERROR noise \(noisy\.py:\d+\)$", said, re.MULTILINE)
     assert "Current thread" in said  # faulthandler's
 
 
@@ -108,7 +110,9 @@ async def test_no_traceback_is_sent_when_a_handler_fails(
             message = "agent/list failed inside the daemon; its log says how"
             assert client.log[-1]["error"] == {"code": -32603, "message": message}
             assert await client.end() == 0
-    assert "ZeroDivisionError: a secret" in log.read_text()
+    # Where it failed is told, and not what it said, which may be anything.
+    assert "ZeroDivisionError\n" in log.read_text()
+    assert "a secret" not in log.read_text()
 
 
 @pytest.mark.parametrize("leave", ["SystemExit(3)", "KeyboardInterrupt()"])

@@ -31,7 +31,10 @@ class Line(Waitable):
     ) -> None:
         super().__init__()
         self.folders = Folders(
-            data=folder / "data", config=folder / "config", cache=folder / "cache"
+            data=folder / "data",
+            config=folder / "config",
+            cache=folder / "cache",
+            logs=folder / "logs",
         )
         self.log: list[dict[str, Any]] = []
         self.exits: list[int] = []

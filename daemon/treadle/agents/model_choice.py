@@ -19,6 +19,9 @@ MODEL_VARIABLE = "TREADLE_MODEL"
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 API_KEY_VARIABLE = "OPENAI_API_KEY"
 
+# Every variable that a key was looked for in, so that whoever shows text knows what to leave out.
+key_variables: set[str] = {API_KEY_VARIABLE}
+
 
 def choose_model(
     definition: AgentDefinition, config: Config, environ: Mapping[str, str]
@@ -94,6 +97,7 @@ def _key(sources: list[_Source], base_url: str | None, environ: Mapping[str, str
     for number, source in enumerate(sources):
         if source.key_variable is None or not _same(_base_url(sources[number:]), base_url):
             continue
+        key_variables.add(source.key_variable)
         key = environ.get(source.key_variable, "").strip()
         if not key and source.key_is_named:
             raise NoModel(

@@ -9,9 +9,11 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from treadle.cli.streams import tell
 from treadle.folders import find_folders
 from treadle.runtime.runtime import Runtime
 from treadle.server.connection import Connection
+from treadle.server.log import start_log
 
 OnEvent: TypeAlias = Callable[[str, dict[str, Any]], None]
 """Called with a notification's method and params. Contract: must not block; an OSError says that
@@ -36,6 +38,7 @@ class Client:
 
     def __init__(self, on_event: OnEvent) -> None:
         folders = find_folders()
+        start_log(folders, on_failure=lambda error: tell(f"treadle: no log: {error}"))
         runtime = Runtime(folders)
         self._on_event = on_event
         self._waiting: dict[int, asyncio.Future[Any]] = {}

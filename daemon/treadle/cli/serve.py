@@ -15,30 +15,27 @@ def serve(arguments: Sequence[str]) -> int:
 
     in_fd, out_fd = take_stdio()
 
-    import logging
     import sys
 
     from treadle.cli import exit_codes
     from treadle.errors import ConfigurationError
     from treadle.folders import find_folders
-    from treadle.server.log import BackgroundLog
+    from treadle.server.log import start_log
     from treadle.server.serve import serve_stdio
     from treadle.server.wire.stdio import STDERR
 
-    logging.basicConfig(
-        level=logging.WARNING,
-        format="treadle: %(levelname)s %(message)s",
-        handlers=[BackgroundLog(STDERR)],
-    )
     try:
         folders = find_folders(options.data_dir, options.config_dir)
     except ConfigurationError as error:
         print(f"treadle: {error}", file=sys.stderr)
         return exit_codes.FAILED
+    start_log(folders, options.log_level, stderr_fd=STDERR)
     return serve_stdio(folders, in_fd, out_fd)
 
 
 def _parser() -> argparse.ArgumentParser:
+    from treadle.server.log import LEVELS
+
     parser = argparse.ArgumentParser(
         prog="treadle serve",
         description="Speak JSON-RPC 2.0 with LSP framing on standard input and output.",
@@ -49,5 +46,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data-dir", help="where threads lie (else $TREADLE_DATA_DIR)")
     parser.add_argument(
         "--config-dir", help="where agents/ and config.toml lie (else $TREADLE_CONFIG_DIR)"
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=LEVELS,
+        help="how much the log file tells (else $TREADLE_LOG_LEVEL, else info)",
     )
     return parser

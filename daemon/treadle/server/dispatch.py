@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -25,6 +26,7 @@ from treadle.errors import (
 )
 from treadle.protocol.base import WireStruct
 from treadle.protocol.methods import METHODS
+from treadle.server.log.words import outcome
 from treadle.server.wire.envelope import (
     Notification,
     Request,
@@ -51,21 +53,28 @@ and then ends soon; starts in the order in which requests arrive.
 
 
 class Reply:
-    """The one reply of one request: a second one is impossible."""
+    """The one reply of one request: a second one is impossible.
+
+    Attributes:
+        outcome: how the request ended, for the log: `ok`, else the error's reason or code.
+    """
 
     def __init__(self, request_id: RequestId, send: Callable[[bytes], None]) -> None:
         self._id = request_id
         self._send = send
         self._is_sent = False
+        self.outcome = ""
 
     def result(self, result: WireStruct | None) -> None:
         """Answer with a result."""
         if not self._is_sent:
+            self.outcome = "ok"
             self._once(encode_result(self._id, result))
 
     def error(self, error: TreadleError) -> None:
         """Answer with an error."""
         if not self._is_sent:
+            self.outcome = outcome(error)
             self._once(encode_error(self._id, error))
 
     def _once(self, body: bytes) -> None:
@@ -77,6 +86,7 @@ def refuse(
     request_id: RequestId | None, error: TreadleError, send: Callable[[bytes], None]
 ) -> None:
     """Answer what is not run at all; its id is None where none could be read."""
+    logger.info("refused: %s", outcome(error))
     send(encode_error(request_id, error))
 
 
@@ -154,6 +164,8 @@ class Dispatch(Generic[ContextT]):
         task = asyncio.create_task(self._answer(method, params, reply))
         self._replies[task] = reply
         task.add_done_callback(self._end)
+        began = time.monotonic()
+        task.add_done_callback(lambda _: _tell(method, reply, time.monotonic() - began))
         return task
 
     def _reply(self, request_id: RequestId, body: bytes) -> None:
@@ -192,6 +204,12 @@ class Dispatch(Generic[ContextT]):
 
 _CANCELLED = RequestCancelled("cancelled by the client")
 _SHUTTING_DOWN = ShuttingDown("the daemon is shutting down")
+
+
+def _tell(method: str, reply: Reply, seconds: float) -> None:
+    """Log how a request ended; its params are nobody's business, nor is a name that is not ours."""
+    name = method if method in METHODS else "an unknown method"
+    logger.info("%s: %s after %.3f s", name, reply.outcome, seconds)
 
 
 def _can_wait(method: str) -> bool:
