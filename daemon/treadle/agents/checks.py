@@ -78,11 +78,20 @@ def folder(value: Any) -> Path:
     return path
 
 
+def whole(least: int, most: int) -> Check:
+    """Make a check that takes a whole number within bounds."""
+
+    def check(value: Any) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise ValueError(f"must be a whole number from {least} to {most}, not {shown(value)}")
+        return value
+
+    return check
+
+
 def count(value: Any) -> int:
     """Take a whole number from 1 on."""
-    if type(value) is not int or not 1 <= value <= MAX_COUNT:
-        raise ValueError(f"must be a whole number from 1 to {MAX_COUNT}, not {shown(value)}")
-    return value
+    return int(whole(1, MAX_COUNT)(value))
 
 
 def seconds(value: Any) -> float:

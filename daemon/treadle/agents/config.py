@@ -15,10 +15,14 @@ from typing import Any, Literal, TypeAlias, get_args
 from treadle.agents import checks
 from treadle.errors import InvalidAgent
 from treadle.models.spec import DEFAULT_TIMEOUT_SECONDS
+from treadle.turn.retry import DEFAULT_MAX_RETRIES
 
 # Room for every setting many times over. The parser's memory grows with the square of a dotted
 # key's length: 200 KB of `a.a.a` would take all of the machine's.
 LIMIT_BYTES = 16 * 1024
+
+# With the longest waits these take minutes; who waits longer is better told that nothing works.
+MOST_RETRIES = 10
 
 Durability: TypeAlias = Literal["file", "memory"]
 
@@ -27,12 +31,13 @@ CONFIG_NAME = "config.toml"
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """The model of every agent that names none of its own."""
+    """The model of every agent that names none of its own, and how all models are called."""
 
     model: str | None = None
     base_url: str | None = None
     api_key_env: str | None = None
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    max_retries: int = DEFAULT_MAX_RETRIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,7 @@ _TABLES: dict[str, dict[str, checks.Check]] = {
         "base_url": checks.url,
         "api_key_env": checks.variable,
         "timeout_seconds": checks.seconds,
+        "max_retries": checks.whole(0, MOST_RETRIES),
     },
     "sessions": {
         "idle_seconds": checks.seconds,

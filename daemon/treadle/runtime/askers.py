@@ -53,6 +53,10 @@ class Askers:
         """Return the asker of this very prompt."""
         return next((one for one in self._askers if one.prompt is prompt), None)
 
+    def wanted_keys(self) -> set[str]:
+        """Return the keys that this turn's outcome is for."""
+        return {one.prompt.key for one in self._askers if one.prompt.key is not None}
+
     def release(self, asker: Asker, *, has_begun: bool) -> bool:
         """Let an asker go without the turn, where the turn is wanted all the same.
 

@@ -113,7 +113,7 @@ class Opened:
         Raises:
             RequestFailed: the agent is gone or broken, or no model can answer.
         """
-        definition, spec = await asyncio.to_thread(self._definition, max_turns)
+        definition, spec, max_retries = await asyncio.to_thread(self._definition, max_turns)
         if definition.sandbox != self._place.kind:
             self._place = Place.of(definition.sandbox, self._place.cwd)
         return default_agent(
@@ -124,6 +124,7 @@ class Opened:
             sandbox=self._place.sandbox,
             completion=self._completion(spec),
             inbox=inbox,
+            max_retries=max_retries,
         )
 
     def close(self) -> None:
@@ -133,12 +134,15 @@ class Opened:
         """
         self.thread.close()
 
-    def _definition(self, max_turns: int | None) -> tuple[AgentDefinition, ModelSpec]:
+    def _definition(self, max_turns: int | None) -> tuple[AgentDefinition, ModelSpec, int]:
+        """Return the agent as it stands now, its model, and how often that is tried again."""
         catalogue = self._services.catalogue
         definition = narrow(catalogue.find(self._pair.agent), self.terms.options)
         if max_turns is not None:
             definition = narrow(definition, SessionOptions(max_turns=max_turns))
-        return definition, choose_model(definition, catalogue.config(), os.environ)
+        config = catalogue.config()
+        model = choose_model(definition, config, os.environ)
+        return definition, model, config.models.max_retries
 
     def _completion(self, spec: ModelSpec) -> Completion:
         """Return the session's completion; while the model is the same it is the same one,

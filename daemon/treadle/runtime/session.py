@@ -15,6 +15,7 @@ from treadle.agents.options import SessionOptions
 from treadle.errors import (
     Busy,
     InternalError,
+    InvalidParams,
     NotRunning,
     StorageDegraded,
     TreadleError,
@@ -121,12 +122,17 @@ class Session:
         Cancelling the caller stops the prompt, and is passed on once it has ended.
 
         Raises:
+            InvalidParams: another prompt was asked under its key.
             Busy: something runs and the prompt does not want to wait.
             OptionsDiffer: it is to enter a turn of a session that is open with other options.
             TreadleError: the turn ended with an error.
         """
-        turn = self._entered(prompt) or self._begin(prompt)
-        asker = turn.askers.join(prompt)
+        known = self._known(prompt)
+        if isinstance(known, Outcome):
+            return known
+        turn = known or self._entered(prompt) or self._begin(prompt)
+        asker = turn.askers.join(prompt, is_repeat=known is not None)
+        self._services.keys.begin(self.pair, prompt, turn)
         try:
             return await asker.outcome
         except asyncio.CancelledError:
@@ -216,6 +222,21 @@ class Session:
         """Return the turn that runs or is about to, as long as it takes what is said to it."""
         turn = next(iter(self._turns), None)
         return None if turn is None or turn.inbox.is_sealed else turn
+
+    def _known(self, prompt: Prompt) -> TurnInFlight | Outcome | None:
+        """Return what answers a prompt that was asked before, by its key.
+
+        Raises:
+            InvalidParams: another prompt was asked under its key.
+        """
+        try:
+            known = self._services.keys.find(self.pair, prompt)
+        except InvalidParams:
+            self._leave_if_unused()
+            raise
+        if isinstance(known, Outcome):
+            self._leave_if_unused()
+        return known
 
     def _entered(self, prompt: Prompt) -> TurnInFlight | None:
         """Let a prompt into the turn that runs, if it wants that and there is one.
@@ -307,6 +328,8 @@ class Session:
 
     def _conclude(self, turn: TurnInFlight, outcome: Outcome | TreadleError) -> None:
         """Give everybody who asked for a turn its outcome."""
+        for key in turn.askers.wanted_keys():
+            self._services.keys.conclude(self.pair, key, outcome)
         turn.askers.settle(outcome)
 
     async def _run_turn(self, prompt: Prompt, turn: TurnInFlight) -> None:

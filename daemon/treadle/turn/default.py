@@ -8,6 +8,7 @@ Order is policy, so it stands here to be read at once:
     Steering          what is said meanwhile enters between two passes, and is kept at any end
     MaxIterations     the loop's guard
     Tools             one model call and the results of what it called
+    Retry             that one model call, and no tool, is made again where it failed
     completion
 """
 
@@ -23,6 +24,7 @@ from treadle.turn.agent import Agent
 from treadle.turn.env import Env
 from treadle.turn.loop import ToolResultLoop
 from treadle.turn.max_iterations import MaxIterations
+from treadle.turn.retry import DEFAULT_MAX_RETRIES, Retry
 from treadle.turn.session_log import SessionLog
 from treadle.turn.steering import Inbox, Steering
 from treadle.turn.system_prompt import SystemPrompt
@@ -38,6 +40,7 @@ def default_agent(
     sandbox: Sandbox,
     completion: App[Env],
     inbox: Inbox | None = None,
+    max_retries: int = DEFAULT_MAX_RETRIES,
 ) -> Agent:
     """Stack the layers of an agent that the daemon runs.
 
@@ -49,6 +52,7 @@ def default_agent(
         sandbox: where those tools may act.
         completion: the model.
         inbox: what is said to a turn while it runs; without one nothing can be.
+        max_retries: how often one model call is made again.
     """
     inbox = inbox or Inbox()
     return (
@@ -59,5 +63,6 @@ def default_agent(
         .use(Steering, inbox=inbox)
         .use(MaxIterations, limit=max_turns)
         .use(Tools, tools=tools, sandbox=sandbox)
+        .use(Retry, max_retries=max_retries)
         .run(completion)
     )

@@ -47,7 +47,8 @@ class Env:
         stop_reason: set by whoever ends the turn; None for an ordinary end.
         thread: where messages are kept; set by SessionLog.
         done: how the turn ended; set by whoever records that, so that it is decided once.
-        model_calls: how many were announced.
+        model_calls: how many were announced; one that is made again counts once.
+        deltas: how many were emitted.
         turn_start: where in `messages` this turn's own begin, its input first.
         asked: how many messages the input is.
         placed: how many messages came by the methods below; lint counts against it.
@@ -63,6 +64,7 @@ class Env:
     thread: Thread | None = None
     done: TurnDone | None = None
     model_calls: int = 0
+    deltas: int = 0
     turn_start: int = 0
     asked: int = field(init=False)
     placed: int = field(init=False)
@@ -104,7 +106,9 @@ class Env:
 
     def emit(self, name: str, payload: object) -> None:
         """Tell the agent's subscribers."""
-        if name == "model_call":
+        if name == "delta":
+            self.deltas += 1
+        elif name == "model_call":
             self.model_calls += 1
         self.events.emit(name, self, payload)
 

@@ -1,7 +1,7 @@
 """The tools of a turn: advertised to the model, run when it calls them.
 
-Belongs innermost, directly around the completion: one pass is one model call and the results
-of what it called.
+Belongs innermost, around the completion and what makes it try again: one pass is one model call
+and the results of what it called.
 """
 
 from __future__ import annotations
