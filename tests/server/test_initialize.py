@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.daemon import RpcError, daemon
-from treadle.protocol.methods import own_names
+from treadle.protocol.methods import command_of, own_names
 from treadle.version import __version__
 
 
@@ -17,6 +17,13 @@ async def test_initialize_says_who_we_are_and_what_we_can_do(tmp_path: Path) -> 
     async with daemon(initialize=False) as client:
         assert await client.initialize() == {
             "capabilities": {
+                "positionEncoding": "utf-16",
+                "textDocumentSync": {"openClose": True, "change": 2},
+                "executeCommandProvider": {
+                    "commands": [command_of(name) for name in own_names("request")],
+                    "workDoneProgress": True,
+                },
+                "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
                 "experimental": {
                     "treadle": {
                         "protocolVersion": 1,

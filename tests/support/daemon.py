@@ -35,7 +35,7 @@ class Daemon(Waitable):
     """A client of one `treadle serve`.
 
     Everything the daemon writes is read at once: replies settle their requests, notifications
-    gather in `events`, replies to nobody in `strays`. A byte that is no frame fails the reader,
+    gather in `events`, its own requests in `asked`, replies to nobody in `strays`. A byte that is no frame fails the reader,
     and with it whoever waits.
     """
 
@@ -46,6 +46,8 @@ class Daemon(Waitable):
         self.stdin = process.stdin
         self.events: list[dict[str, Any]] = []
         self.strays: list[dict[str, Any]] = []
+        self.asked: list[dict[str, Any]] = []  # requests of the daemon's
+        self.answers: dict[str, Callable[[Any], object]] = {}  # how those are answered, by method
         self.log: list[dict[str, Any]] = []  # every message, in the order it was read
         self.reading = asyncio.Event()
         self.reading.set()
@@ -159,6 +161,9 @@ class Daemon(Waitable):
 
     def _take(self, message: dict[str, Any]) -> None:
         self.log.append(message)
+        if "method" in message and "id" in message:
+            self._answer(message)
+            return
         if "method" in message:
             self.events.append(message)
             return
@@ -171,6 +176,14 @@ class Daemon(Waitable):
             answer.set_exception(RpcError(message["error"]))
         else:
             answer.set_result(message["result"])
+
+    def _answer(self, request: dict[str, Any]) -> None:
+        """Answer a request of the daemon's as the test said; else leave it standing."""
+        self.asked.append(request)
+        answer = self.answers.get(request["method"])
+        if answer is not None:
+            result = answer(request.get("params"))
+            self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
 
 def _give_up(answer: asyncio.Future[Any], request_id: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, dataclass_transform
+from typing import Any, TypeAlias, dataclass_transform
 
 import msgspec
 
@@ -29,6 +29,10 @@ class Address(WireStruct):
 
     agent: str
     instance: str
+
+
+ProgressToken: TypeAlias = int | str
+"""What a client names a piece of progress by."""
 
 
 class Empty(WireStruct):

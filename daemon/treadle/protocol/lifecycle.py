@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from treadle.protocol.base import WireStruct
+
+TraceValue: TypeAlias = Literal["off", "messages", "verbose"]
 
 
 class WorkspaceFolder(WireStruct):
@@ -24,13 +26,22 @@ class ClientOptions(WireStruct):
     ask: bool = False
 
 
+class ClientInfo(WireStruct):
+    """Who the client is."""
+
+    name: str
+    version: str | None = None
+
+
 class InitializeParams(WireStruct):
     """What the client tells of itself; LSP's fields that say nothing to us are skipped."""
 
     process_id: int | None = None
+    client_info: ClientInfo | None = None
     root_uri: str | None = None
     workspace_folders: list[WorkspaceFolder] | None = None
     capabilities: dict[str, Any] | None = None
+    trace: TraceValue | None = None
 
     def treadle(self) -> Any:
         """Return `capabilities.experimental.treadle` as it came, to be read as `ClientOptions`.
@@ -65,9 +76,40 @@ class ExperimentalCapabilities(WireStruct):
     treadle: TreadleCapabilities
 
 
+class SyncOptions(WireStruct):
+    """How documents are kept in step; `change` 2 is LSP's number for incremental."""
+
+    open_close: Literal[True]
+    change: Literal[2]
+
+
+class CommandOptions(WireStruct):
+    """The commands that `workspace/executeCommand` takes."""
+
+    commands: list[str]
+    work_done_progress: Literal[True]
+
+
+class FolderOptions(WireStruct):
+    """What we want to know of the folders that the editor works in."""
+
+    supported: Literal[True]
+    change_notifications: Literal[True]
+
+
+class WorkspaceOptions(WireStruct):
+    """What we want to know of the editor's workspace."""
+
+    workspace_folders: FolderOptions
+
+
 class ServerCapabilities(WireStruct):
     """What the server can do."""
 
+    position_encoding: str
+    text_document_sync: SyncOptions
+    execute_command_provider: CommandOptions
+    workspace: WorkspaceOptions
     experimental: ExperimentalCapabilities
 
 
@@ -82,3 +124,29 @@ class CancelRequestParams(WireStruct):
     """Which of the client's own requests to stop."""
 
     id: int | str
+
+
+class SetTraceParams(WireStruct):
+    """How much the client wants to hear of what we do."""
+
+    value: TraceValue
+
+
+class LogTraceParams(WireStruct):
+    """A word on what we did; `verbose` only where that was asked for."""
+
+    message: str
+    verbose: str | None = None
+
+
+class FoldersChange(WireStruct):
+    """Folders that the editor opened and closed."""
+
+    added: list[WorkspaceFolder] = []
+    removed: list[WorkspaceFolder] = []
+
+
+class DidChangeFoldersParams(WireStruct):
+    """The editor works in other folders now."""
+
+    event: FoldersChange

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from treadle.protocol import agents, lifecycle, notifications, sessions
+from treadle.protocol import agents, editor, lifecycle, notifications, sessions
 from treadle.protocol.base import Empty, WireStruct
 
 PROTOCOL_VERSION = 1
@@ -40,6 +40,14 @@ _ROWS = (
     Method("shutdown", "request", Empty, None),
     Method("exit", "notification", Empty),
     Method("$/cancelRequest", "notification", lifecycle.CancelRequestParams),
+    Method("$/setTrace", "notification", lifecycle.SetTraceParams),
+    Method("$/logTrace", "event", lifecycle.LogTraceParams),
+    Method("$/progress", "event", editor.ProgressParams),
+    Method("window/workDoneProgress/cancel", "notification", editor.ProgressCancelParams),
+    Method("window/showMessage", "event", editor.ShowMessageParams),
+    Method("window/logMessage", "event", editor.ShowMessageParams),
+    Method("workspace/didChangeWorkspaceFolders", "notification", lifecycle.DidChangeFoldersParams),
+    Method("workspace/executeCommand", "request", editor.ExecuteCommandParams),
     Method("agent/list", "request", Empty, agents.AgentListResult),
     Method("session/resume", "request", sessions.ResumeParams, sessions.ResumeResult, lane=True),
     Method("session/prompt", "request", sessions.PromptParams, sessions.PromptResult, lane=True),
@@ -60,16 +68,21 @@ _ROWS = (
 
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
-# LSP's own lifecycle stands in the table for its shapes; it is not announced as ours.
-_LIFECYCLE = frozenset({"initialize", "initialized", "shutdown", "exit", "$/cancelRequest"})
+# What is LSP's stands in the table for its shapes; it is not announced as ours.
+_LSP = ("initialize", "initialized", "shutdown", "exit", "$/", "window/", "workspace/")
 
 
 def own_names(kind: Kind) -> list[str]:
     """Name Treadle's own methods of one kind, in the table's order."""
-    return [row.name for row in _ROWS if row.kind == kind and row.name not in _LIFECYCLE]
+    return [row.name for row in _ROWS if row.kind == kind and not row.name.startswith(_LSP)]
+
+
+def command_of(method: str) -> str:
+    """Return the name under which `workspace/executeCommand` takes a method of ours."""
+    return "treadle." + method.replace("/", ".")
 
 
 def is_request(name: str) -> bool:
-    """Whether a method of this name, LSP's lifecycle included, asks for a reply."""
+    """Whether a method of this name, LSP's included, asks for a reply."""
     row = METHODS.get(name)
     return row is not None and row.kind == "request"

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from treadle.protocol.base import Address, WireStruct, WireUsage
+from treadle.protocol.base import Address, ProgressToken, WireStruct, WireUsage
 
 StopReason: TypeAlias = Literal[
     "end_turn",
@@ -101,7 +101,8 @@ class PromptParams(Address):
     `max_turns` bounds the model calls of this prompt. `when_busy` says whether to wait behind a
     running turn, to be refused, or to enter it: the reply is then the outcome of that turn, whose
     own `max_turns` stands. The same prompt under the same `key` runs once while the daemon lives:
-    whoever repeats it gets the first one's outcome.
+    whoever repeats it gets the first one's outcome. Under the tokens the turn is also told as
+    `$/progress`; with a `partial_result_token` the result's `text` is empty.
     """
 
     prompt: str | list[PromptBlock]
@@ -109,6 +110,8 @@ class PromptParams(Address):
     max_turns: Positive | None = None
     when_busy: Literal["queue", "reject", "steer"] = "queue"
     key: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
+    work_done_token: ProgressToken | None = None
+    partial_result_token: ProgressToken | None = None
 
 
 class PromptResult(WireStruct):

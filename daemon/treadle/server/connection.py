@@ -7,35 +7,26 @@ Owns what may be said when. Refuses to know who frames and carries bodies, and w
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from treadle.errors import (
-    InternalError,
-    InvalidParams,
-    InvalidRequest,
-    NotInitialized,
-    ProtocolError,
-)
+from treadle.errors import InternalError, InvalidRequest, NotInitialized, ProtocolError
 from treadle.folders import Folders
 from treadle.protocol.base import Empty, WireStruct
+from treadle.protocol.editor import ProgressCancelParams
 from treadle.protocol.lifecycle import (
     CancelRequestParams,
-    ClientOptions,
-    ExperimentalCapabilities,
-    InitializeParams,
-    InitializeResult,
-    ServerCapabilities,
-    ServerInfo,
-    TreadleCapabilities,
+    DidChangeFoldersParams,
+    SetTraceParams,
+    TraceValue,
 )
-from treadle.protocol.methods import PROTOCOL_VERSION, is_request, own_names
+from treadle.protocol.methods import is_request
+from treadle.server.client_requests import ClientRequests
 from treadle.server.dispatch import Dispatch, Reply, refuse
-from treadle.server.uri import folder_of
+from treadle.server.editor.methods import is_editors
+from treadle.server.introduction import Hello, introduction, moved, read_hello
 from treadle.server.wire.envelope import (
     EnvelopeError,
     Notification,
@@ -45,11 +36,9 @@ from treadle.server.wire.envelope import (
     encode_notification,
 )
 from treadle.server.wire.framing import BadFrame
-from treadle.version import __version__
 
 if TYPE_CHECKING:
     from treadle.runtime.runtime import Runtime
-    from treadle.server.feed import Feed
     from treadle.server.peer import Peer
 
 logger = logging.getLogger(__name__)
@@ -72,6 +61,8 @@ class Connection:
         on_shutdown: what `shutdown` means here; awaited before it is answered.
         on_exit: called with the exit code that `exit` asks for.
         on_client: called once with the `processId` of `initialize`, if there is one.
+        hold: called with True when the client has to wait before it sends more, with False
+            when it may go on.
     """
 
     def __init__(
@@ -84,6 +75,7 @@ class Connection:
         on_shutdown: Callable[[], Awaitable[None]],
         on_exit: Callable[[int], None] = lambda _: None,
         on_client: Callable[[int], None] = lambda _: None,
+        hold: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self._folders = folders
         self._open_runtime = open_runtime
@@ -92,12 +84,19 @@ class Connection:
         self._on_shutdown = on_shutdown
         self._on_exit = on_exit
         self._on_client = on_client
+        self._hold = hold
         self._phase: Phase = "new"
-        self._options = ClientOptions()
-        self._default_cwd: Path | None = None
-        self._feed: Feed | None = None
+        self._hello: Hello | None = None
+        self._requests = ClientRequests(send)
+        self._trace: TraceValue = "off"
         self._peer: Peer | None = None
         self._dispatch: Dispatch[Peer] | None = None
+        self._listeners: dict[str, Callable[[bytes], None]] = {
+            "$/cancelRequest": self._cancel,
+            "$/setTrace": self._set_trace,
+            "window/workDoneProgress/cancel": self._cancel_progress,
+            "workspace/didChangeWorkspaceFolders": self._move,
+        }
 
     def receive(self, frame: bytes | BadFrame) -> None:
         """Take one frame of the client's; whatever it holds, the connection lives."""
@@ -113,20 +112,22 @@ class Connection:
             self._request(message)
         elif isinstance(message, Notification):
             self._notification(message)
-        # A response is dropped: this build asks the client nothing, so none can be awaited.
+        else:
+            self._requests.settle(message)
 
     def client_reads_again(self) -> None:
         """Send what was held back for a slow client."""
-        if self._feed is not None:
-            self._feed.release_all()
+        if self._peer is not None:
+            self._peer.reads_again()
 
     async def close(self) -> None:
         """End what is in flight, each request with its reply, and stop watching sessions."""
+        self._requests.close()
         if self._dispatch is not None:
             await self._dispatch.close(CLOSE_SECONDS)
         self.client_reads_again()
         if self._peer is not None:
-            self._peer.leave()
+            await self._peer.leave()
 
     def _request(self, request: Request) -> None:
         if self._phase == "shut down":
@@ -150,35 +151,50 @@ class Connection:
             self._on_exit(0 if self._phase == "shut down" else 1)
         elif self._phase != "ready":
             return
-        elif notification.method == "$/cancelRequest":
-            self._cancel(notification)
+        elif notification.method in self._listeners:
+            self._listen(notification)
         elif is_request(notification.method) and (dispatch := self._loaded()) is not None:
             dispatch.notification(notification)
+        elif is_editors(notification.method) and self._loaded() and self._peer is not None:
+            self._peer.editor.take(notification)
 
-    def _cancel(self, notification: Notification) -> None:
+    def _listen(self, notification: Notification) -> None:
         try:
-            params = decode_params(_cancel_decoder, notification.params)
+            self._listeners[notification.method](notification.params)
         except ProtocolError as error:
-            logger.info("a $/cancelRequest that names no request: %s", error)
-            return
+            logger.info("a %s that cannot be read: %s", notification.method, error.data)
+
+    def _cancel(self, params: bytes) -> None:
         if self._dispatch is not None:
-            self._dispatch.cancel(params.id)
+            self._dispatch.cancel(decode_params(_cancel_decoder, params).id)
+
+    def _cancel_progress(self, params: bytes) -> None:
+        if self._peer is not None:
+            self._peer.progress.cancel(decode_params(_progress_decoder, params).token)
+
+    def _set_trace(self, params: bytes) -> None:
+        self._trace = decode_params(_trace_decoder, params).value
+
+    def _move(self, params: bytes) -> None:
+        """Work in other folders; what is open already stays where it is."""
+        if self._hello is not None:
+            change = decode_params(_folders_decoder, params).event
+            self._hello.folders[:] = moved(self._hello.folders, change)
 
     def _initialize(self, request: Request) -> None:
         if self._phase != "new":
             self._refuse(request, InvalidRequest("initialize was sent already"))
             return
         try:
-            params = decode_params(_initialize_decoder, request.params)
-            self._options = _options_of(params)
+            hello = read_hello(request.params)
         except ProtocolError as error:
             self._refuse(request, error)
             return
         self._phase = "ready"
-        self._default_cwd = _working_folder(params)
-        Reply(request.id, self._send).result(self._introduction())
-        if params.process_id is not None:
-            self._on_client(params.process_id)
+        self._hello = hello
+        Reply(request.id, self._send).result(introduction(hello, self._folders))
+        if hello.params.process_id is not None:
+            self._on_client(hello.params.process_id)
 
     def _loaded(self) -> Dispatch[Peer] | None:
         """Return what answers requests, loaded at the first of them; None when that fails."""
@@ -190,29 +206,32 @@ class Connection:
         return self._dispatch
 
     def _load(self) -> None:
-        from treadle.server.feed import Feed
+        from treadle.server.editor.tenant import Editor
         from treadle.server.handlers import HANDLERS
         from treadle.server.peer import Peer
 
-        opt_out = frozenset(self._options.opt_out)
-        self._feed = Feed(self._notify, self._pending_bytes, opt_out)
-        self._peer = Peer(self._open_runtime(), self._default_cwd, self._feed.take)
+        hello = self._hello
+        assert hello is not None
+        self._peer = Peer(
+            self._open_runtime(),
+            Editor(
+                hello=hello,
+                requests=self._requests,
+                notify=self._notify,
+                hold=self._hold,
+                configured=self._configured,
+            ),
+            hello.folders,
+            shows_results=hello.params.treadle() is not None,
+            notify=self._notify,
+            pending_bytes=self._pending_bytes,
+            opt_out=frozenset(hello.options.opt_out),
+        )
         handlers = {**HANDLERS, "shutdown": self._shut_down}
         self._dispatch = Dispatch(handlers, self._peer, self._send)
 
-    def _introduction(self) -> InitializeResult:
-        treadle = TreadleCapabilities(
-            protocol_version=PROTOCOL_VERSION,
-            methods=own_names("request"),
-            notifications=own_names("event"),
-            client_requests=[],
-            data_dir=str(self._folders.data),
-            pid=os.getpid(),
-        )
-        return InitializeResult(
-            capabilities=ServerCapabilities(experimental=ExperimentalCapabilities(treadle=treadle)),
-            server_info=ServerInfo(name="treadle", version=__version__),
-        )
+    def _configured(self, settings: dict[str, Any]) -> None:
+        """Obey the editor's settings."""
 
     async def _shut_down(self, params: Empty, peer: Peer) -> None:
         await self._on_shutdown()
@@ -221,35 +240,11 @@ class Connection:
     def _refuse(self, request: Request, error: ProtocolError) -> None:
         refuse(request.id, error, self._send)
 
-    def _notify(self, method: str, params: WireStruct) -> None:
+    def _notify(self, method: str, params: WireStruct | dict[str, Any]) -> None:
         self._send(encode_notification(method, params))
 
 
-_initialize_decoder = msgspec.json.Decoder(InitializeParams)
-_options_decoder = msgspec.json.Decoder(ClientOptions)
 _cancel_decoder = msgspec.json.Decoder(CancelRequestParams)
-
-
-def _options_of(params: InitializeParams) -> ClientOptions:
-    """Return what the client says to us in particular.
-
-    Raises:
-        InvalidParams: it speaks to us and is misunderstood; `path` says where.
-    """
-    given = params.treadle()
-    if given is None:
-        return ClientOptions()
-    try:
-        return decode_params(_options_decoder, msgspec.json.encode(given))
-    except InvalidParams as error:
-        inner = error.data["path"]
-        path = f"capabilities.experimental.treadle{'.' if inner else ''}{inner}"
-        raise InvalidParams(f"{path}: {error.message}", path=path) from None
-
-
-def _working_folder(params: InitializeParams) -> Path | None:
-    """Return the client's first workspace folder, else its root."""
-    uris = [folder.uri for folder in params.workspace_folders or ()]
-    if params.root_uri:
-        uris.append(params.root_uri)
-    return next((folder for uri in uris if (folder := folder_of(uri))), None)
+_progress_decoder = msgspec.json.Decoder(ProgressCancelParams)
+_trace_decoder = msgspec.json.Decoder(SetTraceParams)
+_folders_decoder = msgspec.json.Decoder(DidChangeFoldersParams)

@@ -2,34 +2,98 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 from weakref import WeakSet
 
-from treadle.runtime.outbox import Outbox, Pair, Watcher
+from treadle.protocol.base import WireStruct
+from treadle.runtime.outbox import Outbox, Pair
 from treadle.runtime.runtime import Runtime
 from treadle.runtime.session import Session
+from treadle.server.editor.tenant import Editor
+from treadle.server.feed import Feed
+from treadle.server.progress import ProgressBoard
+
+logger = logging.getLogger(__name__)
+
+# What was begun aside of any request gets this long to end once it was told to.
+LEAVE_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
 class Peer:
-    """One client: the runtime it reaches, where it works, and how it hears of its sessions."""
+    """One client: the runtime it reaches, where it works, and how it hears of its sessions.
 
-    runtime: Runtime
-    default_cwd: Path | None
-    watcher: Watcher
-    # Weak, because a session that was closed and opened anew has another outbox.
-    _watched: WeakSet[Outbox] = field(default_factory=WeakSet)
+    Args:
+        runtime: the daemon's.
+        editor: what its editor can be asked and told.
+        folders: those it works in, the first one foremost; they may change.
+        shows_results: it shows the results of its commands itself.
+        notify: sends it one notification.
+        pending_bytes: how much of what was sent it has not taken.
+        opt_out: notifications that it does not want.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        editor: Editor,
+        folders: list[Path],
+        *,
+        shows_results: bool,
+        notify: Callable[[str, WireStruct], None],
+        pending_bytes: Callable[[], int],
+        opt_out: frozenset[str],
+    ) -> None:
+        self.runtime = runtime
+        self.editor = editor
+        self.shows_results = shows_results
+        self.progress = ProgressBoard(notify, pending_bytes, self.aside)
+        self._folders = folders
+        self._feed = Feed(notify, pending_bytes, opt_out)
+        # Weak, because a session that was closed and opened anew has another outbox.
+        self._watched: WeakSet[Outbox] = WeakSet()
+        self._asides: set[asyncio.Task[None]] = set()
+
+    @property
+    def default_cwd(self) -> Path | None:
+        """The folder that it works in, for agents that name none of their own."""
+        return self._folders[0] if self._folders else None
 
     def session(self, pair: Pair) -> Session:
         """Return a session, made if need be, with this client watching it."""
         session = self.runtime.session(pair)
-        session.outbox.watch(self.watcher)
+        session.outbox.watch(self._feed.take)
         self._watched.add(session.outbox)
         return session
 
-    def leave(self) -> None:
+    def reads_again(self) -> None:
+        """Send what was held back while it was slow."""
+        self._feed.release_all()
+        self.progress.release_all()
+
+    def aside(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something that no request waits for; it ends with the connection."""
+        task = asyncio.create_task(_logged(work))
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
+
+    async def leave(self) -> None:
         """Stop watching; the sessions go on without this client."""
         for outbox in tuple(self._watched):
-            outbox.unwatch(self.watcher)
+            outbox.unwatch(self._feed.take)
         self._watched.clear()
+        await self.editor.close()
+        for task in self._asides:
+            task.cancel()
+        if self._asides:
+            await asyncio.wait(self._asides, timeout=LEAVE_SECONDS)
+
+
+async def _logged(work: Coroutine[Any, Any, Any]) -> None:
+    try:
+        await work
+    except Exception:
+        logger.exception("what was begun aside of a request failed")

@@ -75,7 +75,7 @@ class _Sidecar:
         self._folders = folders
         self._in_fd = in_fd
         self._out_fd = out_fd
-        self._paused = False
+        self._held_for: set[str] = set()
         self._runtime: Runtime | None = None
         self._stop_watching: Callable[[], None] = lambda: None
 
@@ -93,6 +93,7 @@ class _Sidecar:
             on_shutdown=self._close_runtime,
             on_exit=self._end,
             on_client=self._watch_client,
+            hold=lambda wait: self._hold("editor", wait),
         )
         self._reader = Reader(
             self._in_fd, on_frames=self._receive, on_end=lambda: self._end(0), loop=loop
@@ -129,9 +130,17 @@ class _Sidecar:
         pending = self._writer.pending_bytes
         if pending > GIVE_UP_ABOVE_BYTES:
             self._give_up(pending)
-        elif pending > PAUSE_ABOVE_BYTES and not self._paused:
-            self._paused = True
+        elif pending > PAUSE_ABOVE_BYTES:
+            self._hold("output", True)
+
+    def _hold(self, cause: str, wait: bool) -> None:
+        """Read nothing more of the client while there is a cause to wait."""
+        was_held = bool(self._held_for)
+        (self._held_for.add if wait else self._held_for.discard)(cause)
+        if self._held_for and not was_held:
             self._reader.pause()
+        elif was_held and not self._held_for:
+            self._reader.resume()
 
     def _give_up(self, pending_bytes: int) -> None:
         if not self._ended.done():
@@ -140,9 +149,7 @@ class _Sidecar:
 
     def _client_reads_again(self) -> None:
         self._connection.client_reads_again()
-        if self._paused:
-            self._paused = False
-            self._reader.resume()
+        self._hold("output", False)
 
     def _watch_client(self, process_id: int) -> None:
         self._stop_watching = watch_process(process_id, lambda: self._end(0))

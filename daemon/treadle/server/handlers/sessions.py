@@ -5,6 +5,10 @@ Owns paging. Refuses to know how a session does what it is asked.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
 from treadle.agents.options import SessionOptions
 from treadle.errors import InvalidParams
 from treadle.protocol.sessions import (
@@ -14,11 +18,15 @@ from treadle.protocol.sessions import (
     CloseResult,
     ListParams,
     ListResult,
+    PromptBlock,
     PromptParams,
     PromptResult,
     ReadParams,
     ReadResult,
     Released,
+    ResourceBlock,
+    ResourceContents,
+    ResourceLinkBlock,
     ResumeParams,
     ResumeResult,
     SteerParams,
@@ -38,6 +46,9 @@ from treadle.server.bridge import (
 )
 from treadle.server.handlers.registry import handles
 from treadle.server.peer import Peer
+
+# A larger document is only named: it would fill the model's window, and a tool can read parts.
+MAX_DOCUMENT_CHARACTERS = 200_000
 
 
 @handles("session/resume")
@@ -59,17 +70,64 @@ async def prompt(params: PromptParams, peer: Peer) -> PromptResult:
     """Run one turn when its time comes.
 
     Raises:
-        InvalidParams: the prompt says nothing, or its key is another prompt's.
+        InvalidParams: the prompt says nothing, its key is another prompt's, or a token is in use.
     """
-    wanted = Prompt(
-        messages=prompt_of(params.prompt),
-        options=options_of(params.options),
-        default_cwd=peer.default_cwd,
-        max_turns=params.max_turns,
-        when_busy=params.when_busy,
-        key=params.key,
-    )
-    return prompt_result(await peer.session(pair_of(params)).prompt(wanted))
+    return await run_prompt(params, peer)
+
+
+async def run_prompt(
+    params: PromptParams, peer: Peer, agreed: Callable[[], Awaitable[bool]] | None = None
+) -> PromptResult:
+    """Run one turn and show its progress.
+
+    Args:
+        params: the prompt.
+        peer: whose it is.
+        agreed: asks the client to take the prompt's work-done token, where that is ours.
+
+    Raises:
+        InvalidParams: as `prompt` does.
+    """
+    said = await _with_open_documents(params.prompt, peer)
+    pair = pair_of(params)
+    partial = params.partial_result_token
+    with peer.progress.shown(
+        work_done=params.work_done_token,
+        partial=partial,
+        title=" · ".join(pair),
+        stop=lambda: peer.session(pair).stop_prompt(wanted),
+        agreed=agreed,
+    ) as on_event:
+        wanted = Prompt(
+            messages=prompt_of(said),
+            options=options_of(params.options),
+            default_cwd=peer.default_cwd,
+            max_turns=params.max_turns,
+            when_busy=params.when_busy,
+            key=params.key,
+            on_event=on_event,
+        )
+        result = prompt_result(await peer.session(pair).prompt(wanted))
+    # What was sent in parts is not sent again: LSP 3.17, "Partial Result Progress".
+    return result if partial is None else msgspec.structs.replace(result, text="")
+
+
+async def _with_open_documents(
+    said: str | list[PromptBlock], peer: Peer
+) -> str | list[PromptBlock]:
+    """Give a link to a document that is open in the editor the text that it shows there."""
+    if isinstance(said, str):
+        return said
+    return [await _with_text(block, peer) for block in said]
+
+
+async def _with_text(block: PromptBlock, peer: Peer) -> PromptBlock:
+    if not isinstance(block, ResourceLinkBlock):
+        return block
+    text = await peer.editor.text_of(block.uri)
+    if text is None or len(text) > MAX_DOCUMENT_CHARACTERS:
+        return block
+    return ResourceBlock(resource=ResourceContents(uri=block.uri, text=text))
 
 
 @handles("session/steer")

@@ -1,0 +1,122 @@
+"""Documents as an editor shows them, unsaved text included.
+
+Owns what LSP means by a line and by a position, where pygls' own document departs from it:
+that one takes U+2028, U+0085, form feeds and more for line ends, puts what stands beyond the
+end of a last line before its last character, and copies the whole text for each change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from lsprotocol import types
+from pygls.workspace import TextDocument, Workspace
+
+# LSP 3.17, "Text Documents": only these end a line.
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+_LINE_END = "\r\n"
+
+Place: TypeAlias = tuple[int, int]
+"""A line and the characters before the place in it."""
+
+
+class Document(TextDocument):
+    """An open document, kept as its lines, so that a change costs what it changes."""
+
+    _lines: list[str] | None = None
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """The text's lines with their ends; a text that ends with one has no empty last line."""
+        if self._lines is None:
+            self._lines = _LINE.findall(self._source or "")
+            self._source = None
+        return self._lines
+
+    @property
+    def source(self) -> str:
+        """The whole text."""
+        if self._lines is not None:
+            return "".join(self._lines)
+        return self._source or ""
+
+    def _apply_full_change(self, change: types.TextDocumentContentChangeEvent) -> None:
+        self._source = change.text
+        self._lines = None
+
+    def _apply_incremental_change(self, change: types.TextDocumentContentChangePartial) -> None:
+        lines = self.lines
+        assert isinstance(lines, list)
+        start, end = sorted((self._place(change.range.start), self._place(change.range.end)))
+        first, last = start[0], end[0]
+        text = _line(lines, first)[: start[1]] + change.text + _line(lines, last)[end[1] :]
+        # A line feed that comes to stand behind a carriage return is one line end with it.
+        if first > 0 and lines[first - 1].endswith("\r"):
+            first -= 1
+            text = lines[first] + text
+        if text.endswith("\r") and last + 1 < len(lines):
+            last += 1
+            text += lines[last]
+        lines[first : last + 1] = _LINE.findall(text)
+
+    def _place(self, position: types.Position) -> Place:
+        """Return a place in the text; what lies beyond a line's or the text's end is that end."""
+        lines = self.lines
+        if position.line >= len(lines):
+            return self._end()
+        line = lines[position.line].rstrip(_LINE_END)
+        return position.line, _characters(line, position.character, self.position_codec.encoding)
+
+    def _end(self) -> Place:
+        """Return the place behind the last character."""
+        last = len(self.lines) - 1
+        if last < 0 or self.lines[last].endswith(("\r", "\n")):
+            return last + 1, 0
+        return last, len(self.lines[last])
+
+
+class Documents(Workspace):
+    """pygls' workspace with documents of ours."""
+
+    def _create_text_document(
+        self,
+        doc_uri: str,
+        source: str | None = None,
+        version: int | None = None,
+        language_id: str | None = None,
+    ) -> Document:
+        return Document(
+            doc_uri,
+            source=source,
+            version=version,
+            language_id=language_id,
+            sync_kind=self._sync_kind,
+            position_codec=self._position_codec,
+        )
+
+    def text_of(self, uri: str) -> str | None:
+        """Return an open document's text; None when the editor has no such document open."""
+        document = self.text_documents.get(_key(uri))
+        return document.source if document else None
+
+
+def _line(lines: Sequence[str], number: int) -> str:
+    return lines[number] if number < len(lines) else ""
+
+
+def _characters(line: str, units: int, encoding: str | None) -> int:
+    """Return how many characters of a line so many code units are; a half one does not count."""
+    if line.isascii() or encoding == types.PositionEncodingKind.Utf32:
+        return min(units, len(line))
+    if encoding == types.PositionEncodingKind.Utf8:
+        return len(line.encode("utf-8", "surrogatepass")[:units].decode("utf-8", "ignore"))
+    return len(line.encode("utf-16-le", "surrogatepass")[: 2 * units].decode("utf-16-le", "ignore"))
+
+
+def _key(uri: str) -> str:
+    """Return what pygls' workspace keeps a document under."""
+    from urllib.parse import unquote
+
+    return unquote(uri)

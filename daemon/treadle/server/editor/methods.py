@@ -1,0 +1,10 @@
+"""Which notifications belong to LSP's own features; light, for it is asked of each one."""
+
+from __future__ import annotations
+
+_PREFIXES = ("textDocument/", "notebookDocument/", "workspace/did")
+
+
+def is_editors(method: str) -> bool:
+    """Whether a notification is for pygls to take."""
+    return method.startswith(_PREFIXES)

@@ -1,0 +1,239 @@
+"""An editor's own protocol on a connection, bound to pygls when it is first needed.
+
+Owns that order is kept while pygls loads, and what our methods may ask of an editor.
+Refuses to know LSP's types: they live behind `language_server`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from treadle.server.client_requests import NO_ANSWER, ClientRequests
+from treadle.server.introduction import Hello
+from treadle.server.wire.envelope import Notification
+
+if TYPE_CHECKING:
+    from treadle.server.editor.language_server import EditorServer
+
+logger = logging.getLogger(__name__)
+
+# What an editor may send before it is asked to wait: a few big files, while pygls loads.
+PAUSE_ABOVE_BYTES = 16 << 20
+
+# A close waits this long for an import that cannot be cancelled; the thread goes on without us.
+CLOSE_SECONDS = 1.0
+
+# Notifications that are taken in one go before others get their turn.
+SLICE = 64
+
+
+class Editor:
+    """One client's editor.
+
+    Args:
+        hello: what it said of itself.
+        requests: asks it.
+        notify: tells it.
+        hold: called with True when it has to wait before it sends more, with False after that.
+        configured: called with the section `treadle` of its settings whenever those change.
+    """
+
+    def __init__(
+        self,
+        *,
+        hello: Hello,
+        requests: ClientRequests,
+        notify: Callable[[str, Any], None],
+        hold: Callable[[bool], None],
+        configured: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self._hello = hello
+        self._requests = requests
+        self._notify = notify
+        self._hold = hold
+        self._configured = configured
+        self._waiting: deque[Notification] = deque()
+        self._waiting_bytes = 0
+        self._server: EditorServer | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._asides: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def can(self, *path: str) -> bool:
+        """Whether it declared a capability, such as `can("window", "showDocument", "support")`."""
+        found: Any = self._hello.capabilities
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        return bool(found)
+
+    def take(self, notification: Notification) -> None:
+        """Take one of its notifications, in order; never blocks."""
+        if self._closed:
+            return
+        if self._server is not None and self._work is None:
+            self._server.protocol.take(notification)
+            return
+        self._waiting.append(notification)
+        self._waiting_bytes += len(notification.params)
+        if self._waiting_bytes > PAUSE_ABOVE_BYTES:
+            self._hold(True)
+        if self._work is None:
+            self._work = asyncio.create_task(self._run())
+
+    async def text_of(self, uri: str) -> str | None:
+        """Return an open document's text, as the editor shows it; None when it is not open."""
+        is_bound = self._server is not None or self._work is not None
+        # An editor that never sent anything of its own has opened nothing.
+        server = await self._ready() if is_bound else None
+        return server.documents.text_of(uri) if server else None
+
+    def show_message(self, text: str, *, is_error: bool = False) -> None:
+        """Show a text to the person; its first lines matter."""
+        self._notify("window/showMessage", {"type": 1 if is_error else 3, "message": text})
+
+    async def show_document(self, path: Path) -> bool:
+        """Open a file for the person to read; tell whether that was done."""
+        server = await self._ready()
+        if server is None:
+            return False
+        from lsprotocol import types
+
+        try:
+            shown = await server.window_show_document_async(
+                types.ShowDocumentParams(uri=path.as_uri(), take_focus=True)
+            )
+        except (*NO_ANSWER, ValueError) as error:
+            logger.info("a document could not be shown: %s", error)
+            return False
+        return shown.success
+
+    async def choose(self, question: str, choices: list[str]) -> str | None:
+        """Ask the person to choose; None when they do not, or cannot be asked."""
+        server = await self._ready() if self.can("window") else None
+        if server is None:
+            return None
+        from lsprotocol import types
+
+        try:
+            chosen = await server.window_show_message_request_async(
+                types.ShowMessageRequestParams(
+                    type=types.MessageType.Info,
+                    message=question,
+                    actions=[types.MessageActionItem(title=choice) for choice in choices],
+                )
+            )
+        except (*NO_ANSWER, ValueError) as error:
+            logger.info("nobody chose: %s", error)
+            return None
+        return chosen.title if chosen and chosen.title in choices else None
+
+    async def settings(self) -> dict[str, Any]:
+        """Return the section `treadle` of its settings; empty when it has none or does not tell."""
+        server = await self._ready() if self.can("workspace", "configuration") else None
+        if server is None:
+            return {}
+        from lsprotocol import types
+
+        try:
+            answer = await server.workspace_configuration_async(
+                types.ConfigurationParams(items=[types.ConfigurationItem(section="treadle")])
+            )
+        except (*NO_ANSWER, ValueError) as error:
+            logger.info("the editor's settings could not be had: %s", error)
+            return {}
+        return answer[0] if answer and isinstance(answer[0], dict) else {}
+
+    async def begin_progress(self, token: str) -> bool:
+        """Ask it to show the progress that is going to be told under `token`."""
+        if not self.can("window", "workDoneProgress") or (server := await self._ready()) is None:
+            return False
+        from lsprotocol import types
+
+        try:
+            await server.window_work_done_progress_create_async(
+                types.WorkDoneProgressCreateParams(token=token)
+            )
+        except (*NO_ANSWER, ValueError):
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Stop taking notifications; what is on its way in is dropped."""
+        self._closed = True
+        self._waiting.clear()
+        tasks = {*self._asides, *([self._work] if self._work else ())}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
+
+    async def _ready(self) -> EditorServer | None:
+        """Return pygls once everything sent so far is taken; None when it cannot be had."""
+        if self._closed:
+            return None
+        if self._work is None and self._server is None:
+            self._work = asyncio.create_task(self._run())
+        if self._work is not None:
+            await asyncio.wait({self._work})
+        return self._server
+
+    async def _run(self) -> None:
+        """Bind pygls if need be, then hand it what waits; whatever happens, nobody is held up."""
+        try:
+            if self._server is None:
+                self._server = await self._bound()
+            while self._waiting:
+                for _ in range(min(SLICE, len(self._waiting))):
+                    self._server.protocol.take(self._waiting.popleft())
+                await asyncio.sleep(0)
+        except Exception:
+            logger.exception("LSP's own features are not to be had on this connection")
+            self._closed = True
+            self._waiting.clear()
+        finally:
+            self._work = None
+            self._waiting_bytes = 0
+            self._hold(False)
+
+    async def _bound(self) -> EditorServer:
+        from lsprotocol import types
+
+        server = await asyncio.to_thread(self._load)
+
+        @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+        async def _configured(params: types.DidChangeConfigurationParams) -> None:
+            pushed = params.settings.get("treadle") if isinstance(params.settings, dict) else None
+            self._configured(pushed if isinstance(pushed, dict) else await self.settings())
+
+        if self.can("workspace", "didChangeConfiguration", "dynamicRegistration"):
+            self._aside(self._register(server, types.WORKSPACE_DID_CHANGE_CONFIGURATION))
+        return server
+
+    def _load(self) -> EditorServer:
+        from treadle.server.editor.language_server import language_server
+
+        return language_server(
+            self._hello.raw, self._hello.position_encoding, self._requests, self._notify
+        )
+
+    async def _register(self, server: EditorServer, method: str) -> None:
+        """Ask to be told of what the editor tells only those who ask."""
+        from lsprotocol import types
+
+        registration = types.Registration(id=method, method=method)
+        try:
+            await server.client_register_capability_async(
+                types.RegistrationParams(registrations=[registration])
+            )
+        except (*NO_ANSWER, ValueError) as error:
+            logger.info("the editor will not tell of %s: %s", method, error)
+
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)

@@ -1,0 +1,154 @@
+"""`workspace/executeCommand`: every method of ours, for editors that can send nothing else.
+
+Owns how a command's arguments become a method's params, and that a person sees the result.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import uuid
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from treadle.errors import InvalidParams
+from treadle.protocol.base import Address, Empty, ProgressToken, WireStruct
+from treadle.protocol.editor import ExecuteCommandParams
+from treadle.protocol.methods import METHODS, command_of, own_names
+from treadle.protocol.sessions import PromptParams
+from treadle.server.handlers.agents import list_agents
+from treadle.server.handlers.registry import HANDLERS, handles
+from treadle.server.handlers.sessions import run_prompt
+from treadle.server.handlers.shown import show
+from treadle.server.peer import Peer
+from treadle.server.wire.envelope import decode_params
+
+# Whom a command speaks to where neither the person nor the editor's settings say.
+DEFAULT_AGENT = "assistant"
+DEFAULT_INSTANCE = "default"
+
+# What a person types behind agent and instance.
+_TEXT_OF = {"session/prompt": "prompt", "session/steer": "text"}
+
+
+@handles("workspace/executeCommand")
+async def execute_command(params: ExecuteCommandParams, peer: Peer) -> WireStruct | None:
+    """Run the method that a command names.
+
+    Raises:
+        InvalidParams: there is no such command, or its arguments do not fit.
+        TreadleError: the method's own.
+    """
+    method = _method(params.command)
+    arguments = params.arguments or []
+    if arguments and not isinstance(arguments[0], str):
+        wanted = _decoded(method, arguments[0])
+    else:
+        wanted = _decoded(method, await _typed(method, arguments, peer))
+    if isinstance(wanted, PromptParams):
+        result = await _prompt(wanted, params.work_done_token, peer)
+    else:
+        result = await HANDLERS[method](wanted, peer)
+    if not peer.shows_results:
+        show(peer, method, wanted, result)
+    return result
+
+
+async def _prompt(
+    wanted: PromptParams, token: ProgressToken | None, peer: Peer
+) -> WireStruct | None:
+    """Run a prompt whose progress the editor sees, whether or not it thought of a token."""
+    if wanted.work_done_token is not None:
+        return await run_prompt(wanted, peer)
+    if token is not None:
+        return await run_prompt(msgspec.structs.replace(wanted, work_done_token=token), peer)
+    ours = f"treadle-{uuid.uuid4()}"
+    wanted = msgspec.structs.replace(wanted, work_done_token=ours)
+    return await run_prompt(wanted, peer, lambda: peer.editor.begin_progress(ours))
+
+
+@cache
+def _methods() -> dict[str, str]:
+    return {command_of(method): method for method in own_names("request")}
+
+
+def _method(command: str) -> str:
+    methods = _methods()
+    if command not in methods:
+        near = difflib.get_close_matches(command, methods, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise InvalidParams(f"no command {command!r}{hint}", path="command")
+    return methods[command]
+
+
+def _decoded(method: str, params: object) -> Any:
+    """Read one method's params.
+
+    Raises:
+        InvalidParams: they do not fit; `path` says where in the arguments.
+    """
+    decoder = msgspec.json.Decoder(METHODS[method].params)
+    try:
+        return decode_params(decoder, json.dumps(params).encode())
+    except InvalidParams as error:
+        inner = error.data["path"]
+        path = f"arguments[0]{'.' if inner else ''}{inner}"
+        raise InvalidParams(error.message, path=path) from None
+
+
+async def _typed(method: str, words: list[Any], peer: Peer) -> dict[str, Any]:
+    """Return the params that a person typed: agent, instance and text, or the text alone.
+
+    Raises:
+        InvalidParams: the words are something else.
+    """
+    if not all(isinstance(word, str) for word in words):
+        raise InvalidParams(
+            "arguments are one object, the method's params, or plain strings", path="arguments"
+        )
+    if not issubclass(METHODS[method].params, Address):
+        return {}
+    text = _TEXT_OF.get(method)
+    if text is None:
+        agent, instance = _padded(words)
+        said = {}
+    elif len(words) == 1:
+        agent = instance = None
+        said = {text: words[0]}
+    elif len(words) >= 3:
+        agent, instance = words[:2]
+        said = {text: " ".join(words[2:])}
+    else:
+        raise InvalidParams(
+            f"{command_of(method)} takes agent, instance and {text}, or the {text} alone",
+            path="arguments",
+        )
+    return {**await _address(agent, instance, peer), **said}
+
+
+def _padded(words: list[str]) -> tuple[str | None, str | None]:
+    agent, instance, *more = [*words, None, None]
+    if any(more):
+        raise InvalidParams("there is more here than agent and instance", path="arguments")
+    return agent, instance
+
+
+async def _address(agent: str | None, instance: str | None, peer: Peer) -> dict[str, str]:
+    """Complete an address by the editor's settings, or by asking the person."""
+    settings = {} if agent and instance else await peer.editor.settings()
+    agent = agent or _text(settings.get("agent")) or await _chosen_agent(peer)
+    instance = instance or _text(settings.get("instance")) or DEFAULT_INSTANCE
+    return {"agent": agent, "instance": instance}
+
+
+async def _chosen_agent(peer: Peer) -> str:
+    """Have the person choose where there are several agents."""
+    names = [agent.name for agent in (await list_agents(Empty(), peer)).agents]
+    chosen = await peer.editor.choose("Which agent?", names) if len(names) > 1 else None
+    return chosen or DEFAULT_AGENT
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,112 @@
+"""What a person sees of a command whose editor shows no results by itself.
+
+Owns the words, and the files that long ones are shown in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from treadle.protocol.agents import AgentListResult
+from treadle.protocol.base import Address, WireStruct
+from treadle.protocol.sessions import (
+    CancelResult,
+    CloseResult,
+    ListResult,
+    PromptResult,
+    ReadResult,
+    ResumeResult,
+    SteerResult,
+)
+from treadle.server.peer import Peer
+from treadle.thread.paths import encode_name
+
+# What fits into the line or two that editors have for a message.
+MESSAGE_CHARACTERS = 200
+MESSAGE_LINES = 3
+
+# Beside `threads`, so that deleting the data folder deletes these too.
+SHOWN_FOLDER = "shown"
+
+
+def show(peer: Peer, method: str, params: WireStruct, result: WireStruct | None) -> None:
+    """Show a result: as a document where it is long and the editor can, else as a message."""
+    text = _words(result)
+    is_long = len(text) > MESSAGE_CHARACTERS or text.count("\n") >= MESSAGE_LINES
+    if is_long and peer.editor.can("window", "showDocument", "support"):
+        path = _path(peer.runtime.services.folders.data, method, params)
+        peer.aside(_show_document(peer, path, text))
+    else:
+        peer.editor.show_message(text)
+
+
+async def _show_document(peer: Peer, path: Path, text: str) -> None:
+    """Show a text in a file; where that fails, as a message after all."""
+    try:
+        await asyncio.to_thread(_write, path, text)
+        shown = await peer.editor.show_document(path)
+    except OSError:
+        shown = False
+    if not shown:
+        peer.editor.show_message(text)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that only its owner can read."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    new.touch(mode=0o600)
+    new.write_text(text + "\n", encoding="utf-8", errors="replace", newline="\n")
+    new.replace(path)
+
+
+def _path(data: Path, method: str, params: WireStruct) -> Path:
+    """Return the one file of a pair, or of what belongs to none."""
+    if isinstance(params, Address):
+        folder = data / SHOWN_FOLDER / encode_name(params.agent)
+        return folder / f"{encode_name(params.instance)}.md"
+    return data / SHOWN_FOLDER / f"{encode_name(method)}.md"
+
+
+def _words(result: WireStruct | None) -> str:
+    """Tell a result in a person's words."""
+    match result:
+        case PromptResult():
+            early = "" if result.stop_reason == "end_turn" else f"({result.stop_reason})"
+            return "\n\n".join(filter(None, (result.text, early))) or "(no answer)"
+        case SteerResult():
+            return "Said into the running turn." if result.injected else "A turn has begun."
+        case CancelResult():
+            return "The turn was stopped." if result.cancelled else "Nothing was running."
+        case CloseResult():
+            return "Closed." if result.closed else "It was not open."
+        case ResumeResult():
+            begun = "A new thread." if result.created else f"{result.thread.messages} messages."
+            return f"Open. {begun}"
+        case ListResult():
+            return "\n".join(_session(each) for each in result.sessions) or "No sessions yet."
+        case ReadResult():
+            return "\n\n".join(_message(each) for each in result.messages) or "Nothing was said."
+        case AgentListResult():
+            agents = [
+                f"{agent.name} ({agent.model}): {agent.description}" for agent in result.agents
+            ]
+            return "\n".join(agents + [f"{each.path}: {each.message}" for each in result.problems])
+        case _:
+            return json.dumps(msgspec.to_builtins(result), ensure_ascii=False, indent=2)
+
+
+def _session(info: Any) -> str:
+    return f"{info.agent} · {info.instance}: {info.state}, {info.messages} messages"
+
+
+def _message(message: Any) -> str:
+    said = message.content if isinstance(message.content, str) else json.dumps(message.content)
+    calls = [f"[{call.name} {json.dumps(call.arguments)}]" for call in message.tool_calls]
+    return f"**{message.role}**: " + "\n".join(filter(None, (said, *calls)))

@@ -1,0 +1,230 @@
+"""What a client hears of its own request under the tokens that it gave: `$/progress`.
+
+Owns begin, report and end, which tokens are in use, and what is held back for a slow client.
+Refuses to know what is asked, and how a prompt is stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from treadle.errors import InvalidParams, TreadleError
+from treadle.models.completion import Delta
+from treadle.protocol.base import ProgressToken, WireStruct
+from treadle.protocol.editor import (
+    PartialReasoning,
+    PartialText,
+    ProgressParams,
+    WorkDoneBegin,
+    WorkDoneEnd,
+    WorkDoneReport,
+)
+from treadle.runtime.outbox import TurnEnded, TurnPayload
+from treadle.runtime.prompt import Listener
+from treadle.server.feed import JOIN_ABOVE_BYTES, MAX_JOINED_CHARACTERS
+from treadle.turn.events import Retrying, StepStarted, ToolCallStarted
+
+ProgressValue: TypeAlias = (
+    WorkDoneBegin | WorkDoneReport | WorkDoneEnd | PartialText | PartialReasoning
+)
+Send: TypeAlias = Callable[[str, WireStruct], None]
+
+# An editor shows one line, and not a long one.
+MAX_MESSAGE_CHARACTERS = 80
+
+
+@dataclass(slots=True)
+class _Partial:
+    """Neighbouring deltas of one kind that are not sent yet."""
+
+    kind: Literal["text", "reasoning"]
+    parts: list[str] = field(default_factory=list)
+    characters: int = 0
+
+
+class Progress:
+    """One request's progress, under one or two tokens."""
+
+    def __init__(
+        self,
+        send: Send,
+        pending_bytes: Callable[[], int],
+        *,
+        work_done: ProgressToken | None,
+        partial: ProgressToken | None,
+        title: str,
+        stop: Callable[[], Coroutine[Any, Any, Any]],
+    ) -> None:
+        self._send = send
+        self._pending_bytes = pending_bytes
+        self._work_done = work_done
+        self._partial = partial
+        self._title = title
+        self._held: _Partial | None = None
+        self._is_shown = False
+        self._is_answering = False
+        self._end_message = ""
+        self.stop = stop
+
+    def begin(self) -> None:
+        """Say that the work begins."""
+        if self._work_done is not None:
+            self._is_shown = True
+            self._tell(self._work_done, WorkDoneBegin(title=self._title, cancellable=True))
+
+    def take(self, payload: StepStarted | TurnPayload) -> None:
+        """Tell of an event of the prompt's turn what belongs under the tokens."""
+        if isinstance(payload, StepStarted):
+            self._is_answering = False
+            self._report("waiting for the model")
+        elif isinstance(payload, Delta):
+            self._take_delta(payload)
+        elif isinstance(payload, ToolCallStarted):
+            arguments = msgspec.json.encode(payload.call.arguments).decode()
+            self._report(f"{payload.call.name} {arguments}")
+        elif isinstance(payload, Retrying):
+            self._report(f"{payload.reason}: again in {payload.retry_in_seconds:.0f} s")
+        elif isinstance(payload, TurnEnded):
+            self._end_message = payload.error.message if payload.error else payload.done.stop_reason
+
+    def release(self) -> None:
+        """Send what was held back for a slow client."""
+        held, self._held = self._held, None
+        if held is not None and self._partial is not None:
+            text = "".join(held.parts)
+            is_text = held.kind == "text"
+            self._tell(
+                self._partial, PartialText(text=text) if is_text else PartialReasoning(text=text)
+            )
+
+    def end(self, error: TreadleError | None) -> None:
+        """Say that the work is over; nothing follows but the request's reply."""
+        self.release()
+        if self._is_shown and self._work_done is not None:
+            message = error.message if error else self._end_message
+            self._is_shown = False
+            self._tell(self._work_done, WorkDoneEnd(message=_one_line(message)))
+
+    def _take_delta(self, delta: Delta) -> None:
+        if not self._is_answering:
+            self._is_answering = True
+            self._report("answering" if delta.kind == "text" else "thinking")
+        if self._partial is None:
+            return
+        if self._held is not None and self._held.kind != delta.kind:
+            self.release()
+        if self._held is None:
+            self._held = _Partial(delta.kind)
+        self._held.parts.append(delta.text)
+        self._held.characters += len(delta.text)
+        is_late = self._pending_bytes() > JOIN_ABOVE_BYTES
+        if not is_late or self._held.characters >= MAX_JOINED_CHARACTERS:
+            self.release()
+
+    def _report(self, message: str) -> None:
+        if self._is_shown and self._work_done is not None:
+            self._tell(self._work_done, WorkDoneReport(message=_one_line(message)))
+
+    def _tell(self, token: ProgressToken, value: ProgressValue) -> None:
+        self._send("$/progress", ProgressParams(token=token, value=value))
+
+
+class ProgressBoard:
+    """Every progress of one client, by its tokens."""
+
+    def __init__(
+        self,
+        send: Send,
+        pending_bytes: Callable[[], int],
+        aside: Callable[[Coroutine[Any, Any, Any]], None],
+    ) -> None:
+        self._send = send
+        self._pending_bytes = pending_bytes
+        self._aside = aside
+        self._by_token: dict[ProgressToken, Progress] = {}
+
+    @contextlib.contextmanager
+    def shown(
+        self,
+        *,
+        work_done: ProgressToken | None,
+        partial: ProgressToken | None,
+        title: str,
+        stop: Callable[[], Coroutine[Any, Any, Any]],
+        agreed: Callable[[], Awaitable[bool]] | None = None,
+    ) -> Iterator[Listener | None]:
+        """Show progress from begin to end while the `with` block runs.
+
+        Args:
+            work_done: the token for what goes on.
+            partial: the token for pieces of the answer.
+            title: what the work is.
+            stop: called when the client wants it stopped.
+            agreed: asked first, where the token is ours and not the client's.
+
+        Yields:
+            What the turn's events are to be handed to; None where nobody wants to hear of them.
+
+        Raises:
+            InvalidParams: a token is in use already.
+        """
+        if work_done is None and partial is None:
+            yield None
+            return
+        tokens = {"workDoneToken": work_done, "partialResultToken": partial}
+        for name, token in tokens.items():
+            if token in self._by_token:
+                raise InvalidParams(f"the token {token!r} is in use; take another one", path=name)
+        progress = Progress(
+            self._send,
+            self._pending_bytes,
+            work_done=work_done,
+            partial=partial,
+            title=title,
+            stop=stop,
+        )
+        mine = {token: progress for token in tokens.values() if token is not None}
+        self._by_token |= mine
+        error: TreadleError | None = None
+        try:
+            if agreed is None:
+                progress.begin()
+            else:
+                self._aside(self._begin_when_agreed(progress, agreed))
+            yield progress.take
+        except TreadleError as caught:
+            error = caught
+            raise
+        finally:
+            for token in mine:
+                del self._by_token[token]
+            progress.end(error)
+
+    def cancel(self, token: ProgressToken) -> None:
+        """Stop what is shown under a token; any other token is none of our business."""
+        progress = self._by_token.get(token)
+        if progress is not None:
+            self._aside(progress.stop())
+
+    def release_all(self) -> None:
+        """Send what is held back: the client reads again."""
+        for progress in self._by_token.values():
+            progress.release()
+
+    async def _begin_when_agreed(
+        self, progress: Progress, agreed: Callable[[], Awaitable[bool]]
+    ) -> None:
+        if await agreed() and progress in self._by_token.values():
+            progress.begin()
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    if len(line) <= MAX_MESSAGE_CHARACTERS:
+        return line
+    return line[: MAX_MESSAGE_CHARACTERS - 1] + "…"
