@@ -51,7 +51,7 @@ def start_log(
     Raises:
         ConfigurationError: `level` is none.
     """
-    _stop()
+    stop_log()
     if stderr_fd is not None:
         _begin(BackgroundLog(_plain(stderr_fd), _on_stderr, "stderr"), logging.WARNING)
     file = BackgroundLog(
@@ -85,6 +85,14 @@ def set_level(name: str) -> None:
             handler.setLevel(number)
 
 
+def stop_log() -> None:
+    """End the log; what waits to be written gets half a second."""
+    while _handlers:
+        handler = _handlers.pop()
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+
+
 _handlers: list[BackgroundLog] = []
 
 
@@ -106,13 +114,6 @@ def _introduce(folders: Folders) -> None:
         folders.config,
         folders.cache,
     )
-
-
-def _stop() -> None:
-    while _handlers:
-        handler = _handlers.pop()
-        logging.getLogger().removeHandler(handler)
-        handler.close()
 
 
 def _plain(fd: int) -> Callable[[bytes], None]:
