@@ -127,6 +127,18 @@ async def test_the_log_begins_with_who_logs_and_where_everything_lies() -> None:
         assert said in first
 
 
+async def test_the_end_is_told_with_its_cause() -> None:
+    async with daemon() as client:
+        assert await client.end() == 0
+    said = [line.partition("treadle.server.serve: ")[2] for line in logged().splitlines()]
+    assert "ending: the client said exit" in said
+    assert re.fullmatch(r"ended with code 0 after \d\.\d{3} s of closing", said[-1])
+    async with daemon() as client:
+        client.stdin.close()
+        assert await client.wait() == 0
+    assert "ending: the client has closed our input\n" in logged()
+
+
 async def test_the_environment_sets_the_level_and_the_flag_comes_before_it() -> None:
     env = {LEVEL_VARIABLE: "Error"}
     async with daemon(env=env) as client:

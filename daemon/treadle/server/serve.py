@@ -83,7 +83,10 @@ class _Sidecar:
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = loop.create_future()
         self._writer = Writer(
-            self._out_fd, loop, on_low=self._client_reads_again, on_broken=lambda: self._end(0)
+            self._out_fd,
+            loop,
+            on_low=self._client_reads_again,
+            on_broken=lambda: self._end(0, "the client has closed our output"),
         )
         self._connection = Connection(
             self._folders,
@@ -91,17 +94,22 @@ class _Sidecar:
             send=self._send,
             pending_bytes=lambda: self._writer.pending_bytes,
             on_shutdown=self._close_runtime,
-            on_exit=self._end,
+            on_exit=lambda code: self._end(code, "the client said exit"),
             on_client=self._watch_client,
             hold=lambda wait: self._hold("editor", wait),
         )
         self._reader = Reader(
-            self._in_fd, on_frames=self._receive, on_end=lambda: self._end(0), loop=loop
+            self._in_fd,
+            on_frames=self._receive,
+            on_end=lambda: self._end(0, "the client has closed our input"),
+            loop=loop,
         )
-        _catch_signals(loop, lambda: self._end(0))
+        _catch_signals(loop, lambda: self._end(0, "a signal came"))
         self._reader.start()
         code = await self._ended
+        began = loop.time()
         await self._close()
+        logger.info("ended with code %d after %.3f s of closing", code, loop.time() - began)
         _ignore_signals()
         _exit_even_if_a_thread_hangs(code)
         return code
@@ -145,17 +153,20 @@ class _Sidecar:
     def _give_up(self, pending_bytes: int) -> None:
         if not self._ended.done():
             logger.error("the client has left %d bytes unread; giving up", pending_bytes)
-        self._end(1)
+        self._end(1, "the client does not read")
 
     def _client_reads_again(self) -> None:
         self._connection.client_reads_again()
         self._hold("output", False)
 
     def _watch_client(self, process_id: int) -> None:
-        self._stop_watching = watch_process(process_id, lambda: self._end(0))
+        self._stop_watching = watch_process(
+            process_id, lambda: self._end(0, "the client's process is gone")
+        )
 
-    def _end(self, code: int) -> None:
+    def _end(self, code: int, why: str) -> None:
         if not self._ended.done():
+            logger.info("ending: %s", why)
             self._ended.set_result(code)
 
     async def _close(self) -> None:
