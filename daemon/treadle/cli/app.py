@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli import agents, call, exit_codes, model, prompt, sessions, streams
+from treadle.cli.chat import command as chat
 from treadle.cli.client import RemoteError
 from treadle.errors import TreadleError
 from treadle.version import __version__
@@ -26,6 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("prompt")(prompt.prompt)
+app.command("chat")(chat.chat)
 app.command("call")(call.call)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(agents.app, name="agents")

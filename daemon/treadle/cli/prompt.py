@@ -23,7 +23,7 @@ from treadle.cli.options import (
 )
 from treadle.cli.streams import to_json
 
-_EMBEDDED_NOTE = (
+EMBEDDED_NOTE = (
     "(The embedded model answered: it is tiny and often wrong. For a real one set TREADLE_MODEL, "
     "and OPENAI_BASE_URL and OPENAI_API_KEY as it needs.)"
 )
@@ -109,4 +109,4 @@ def _finish(result: dict[str, Any], *, embedded: bool) -> None:
     if result["stopReason"] != "end_turn":
         print(f"treadle: the turn ended early: {result['stopReason']}", file=sys.stderr)
     if embedded:
-        print(_EMBEDDED_NOTE, file=sys.stderr)
+        print(EMBEDDED_NOTE, file=sys.stderr)

@@ -1,0 +1,238 @@
+"""What a person can ask of a chat with a slash; owns their names and what each does.
+
+Refuses to know how an answer is shown, and how a line was typed.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from treadle.cli import exit_codes
+from treadle.cli.chat import wording
+from treadle.cli.chat.items import (
+    Called,
+    Item,
+    Listing,
+    Note,
+    Returned,
+    Said,
+    SpeechEnded,
+    Spoke,
+    Thought,
+)
+from treadle.tools.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    from treadle.cli.chat.conversation import Conversation
+
+# What `/read` shows when it is not told how many.
+READ_MESSAGES = 10
+# A list that is longer scrolls away; `treadle sessions list` has all of it.
+LISTED_SESSIONS = 40
+# The most that one page of the protocol holds.
+PAGE_SIZE = 1000
+
+
+class UsageError(Exception):
+    """A command was not understood; the message says what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One row of `/help`."""
+
+    usage: str
+    help: str
+    run: Callable[[Conversation, list[str]], Awaitable[None]]
+
+    @property
+    def name(self) -> str:
+        """The command as it is typed."""
+        return self.usage.split()[0]
+
+
+async def run(chat: Conversation, line: str) -> None:
+    """Run the command in a line that begins with a slash.
+
+    Raises:
+        UsageError: there is no such command, or it takes other words.
+        RemoteError: the daemon refused what it needs.
+    """
+    name, _, rest = line.strip().partition(" ")
+    if name not in _BY_NAME:
+        raise UsageError(
+            f"there is no {name}.{did_you_mean(name, _BY_NAME)} /help lists what there is; "
+            f"a prompt that begins with a slash is sent as /{name}"
+        )
+    await _BY_NAME[name].run(chat, _words(rest))
+
+
+def complete(text: str) -> tuple[str, list[str]]:
+    """Complete the beginning of a command.
+
+    Returns:
+        The text as far as it is certain, and the commands that it may become.
+    """
+    if not text.startswith("/") or " " in text:
+        return text, []
+    matching = [command.name for command in COMMANDS if command.name.startswith(text)]
+    if not matching:
+        return text, []
+    if len(matching) == 1:
+        takes_more = " " in _BY_NAME[matching[0]].usage
+        return matching[0] + (" " if takes_more else ""), matching
+    return _common_beginning(matching), matching
+
+
+def items_of(messages: list[Any], *, reasoning: bool = False) -> list[Item]:
+    """Return what a thread's messages show."""
+    names = {call["id"]: call["name"] for each in messages for call in each.get("toolCalls", ())}
+    items: list[Item] = []
+    for message in messages:
+        text = _text(message["content"])
+        if message["role"] == "user":
+            items.append(Said(text))
+        elif message["role"] == "tool":
+            name = names.get(message.get("toolCallId"), "")
+            items.append(Returned(name, not message.get("isError"), text))
+        elif message["role"] == "assistant":
+            if thought := message.get("reasoning"):
+                items.append(Thought(thought, in_full=reasoning))
+            if text:
+                items += [Spoke(text), SpeechEnded()]
+            items += [
+                Called(call["name"], call["arguments"]) for call in message.get("toolCalls", ())
+            ]
+            if message.get("partial"):
+                items.append(Note("cut short here"))
+    return items
+
+
+async def last_messages(chat: Conversation, number: int) -> list[Any]:
+    """Return the thread's last messages, oldest first."""
+    kept: deque[Any] = deque(maxlen=number)
+    params: dict[str, Any] = {"limit": PAGE_SIZE}
+    while True:
+        page = await chat.ask("session/read", params)
+        kept.extend(page["messages"])
+        if "nextCursor" not in page:
+            return list(kept)
+        params["cursor"] = page["nextCursor"]
+
+
+async def _help(chat: Conversation, words: list[str]) -> None:
+    width = max(len(command.usage) for command in COMMANDS)
+    lines = [f"{command.usage:<{width}}  {command.help}" for command in COMMANDS]
+    chat.face.show(Listing("\n".join([*lines, "", _KEYS if chat.face.interactive else _LINES])))
+
+
+async def _sessions(chat: Conversation, words: list[str]) -> None:
+    page = await chat.ask("session/list", {"limit": LISTED_SESSIONS}, pair=False)
+    if not page["sessions"]:
+        chat.face.show(Note("nothing is stored yet"))
+        return
+    lines = [_session_line(each, chat.address) for each in page["sessions"]]
+    if "nextCursor" in page:
+        lines.append("… older ones: `treadle sessions list`")
+    chat.face.show(Listing("\n".join(lines)))
+
+
+def _session_line(session: dict[str, Any], here: dict[str, str]) -> str:
+    mark = "*" if all(session[key] == value for key, value in here.items()) else " "
+    held = session.get("heldBy")
+    parts = [
+        shlex.join((session["agent"], session["instance"])),
+        wording.count(session["messages"], "message"),
+        wording.local_time(session.get("updatedAt") or ""),
+        f"open in process {held}" if held and held != os.getpid() else "",
+    ]
+    return f"{mark} " + "  ".join(part for part in parts if part)
+
+
+async def _open(chat: Conversation, words: list[str]) -> None:
+    if len(words) not in (1, 2):
+        raise UsageError("/open takes the instance to go to, and before it maybe an agent")
+    if chat.busy:
+        raise UsageError("a turn runs here; cancel it with Ctrl-C, or let it end, then /open")
+    agent = words[0] if len(words) == 2 else chat.address["agent"]
+    await chat.go_to(agent, words[-1])
+
+
+async def _read(chat: Conversation, words: list[str]) -> None:
+    if len(words) > 1 or (words and not (words[0].isdecimal() and int(words[0][:9]) > 0)):
+        raise UsageError("/read takes how many of the last messages to show, such as /read 20")
+    number = int(words[0][:9]) if words else READ_MESSAGES
+    messages = await last_messages(chat, number)
+    if not messages:
+        chat.face.show(Note("nothing was said here yet"))
+    for item in items_of(messages, reasoning=chat.shows_reasoning):
+        chat.face.show(item)
+
+
+async def _close(chat: Conversation, words: list[str]) -> None:
+    closed = (await chat.ask("session/close"))["closed"]
+    told = "closed; the next word opens it again" if closed else "it is closed already"
+    chat.face.show(Note(told))
+
+
+async def _reasoning(chat: Conversation, words: list[str]) -> None:
+    if words in (["on"], ["off"]):
+        chat.shows_reasoning = words == ["on"]
+        told = "shown in full" if chat.shows_reasoning else "folded to a line"
+        chat.face.show(Note(f"reasoning is {told} from here on"))
+    elif words:
+        raise UsageError("/reasoning takes on, off or nothing")
+    elif chat.last_thought is None:
+        chat.face.show(Note("there was no reasoning yet; /reasoning on shows it as it comes"))
+    else:
+        chat.face.show(Thought(chat.last_thought.text, chat.last_thought.seconds, in_full=True))
+
+
+async def _quit(chat: Conversation, words: list[str]) -> None:
+    chat.leave(exit_codes.OK)
+
+
+COMMANDS = (
+    Command("/help", "this", _help),
+    Command("/sessions", "the sessions there are, newest first", _sessions),
+    Command("/open [AGENT] INSTANCE", "go to another session, or begin one", _open),
+    Command("/read [N]", "the thread's last messages", _read),
+    Command("/reasoning [on|off]", "the last reasoning in full; on: always", _reasoning),
+    Command("/close", "give the session back; the next word opens it again", _close),
+    Command("/quit", "leave; the thread stays", _quit),
+)
+_BY_NAME = {command.name: command for command in COMMANDS}
+
+_KEYS = """\
+Enter sends; while a turn runs, it steers it    Alt+Enter or Ctrl-J  a new line
+Ctrl-C cancels the turn, or clears the input; twice leaves    Ctrl-D  leaves
+Up, Down, Ctrl-R  what was said before    Tab  completes a command
+A prompt that begins with a slash is sent with two: //etc/hosts"""
+_LINES = '''\
+Each line is a prompt; a line of """ opens and closes one of several lines.
+A prompt that begins with a slash is sent with two: //etc/hosts'''
+
+
+def _common_beginning(names: list[str]) -> str:
+    # Between the first and the last in order stand all others.
+    first, last = min(names), max(names)
+    same = (index for index, char in enumerate(first) if not last.startswith(char, index))
+    return first[: next(same, len(first))]
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"the quotes in {text!r} do not match ({error})") from None
+
+
+def _text(content: str | list[dict[str, Any]]) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(str(block.get("text", "")) for block in content)
