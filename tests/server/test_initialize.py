@@ -33,7 +33,7 @@ async def test_initialize_says_who_we_are_and_what_we_can_do(tmp_path: Path) -> 
                         "dataDir": str(tmp_path / "data"),
                         "pid": client.process.pid,
                     }
-                }
+                },
             },
             "serverInfo": {"name": "treadle", "version": __version__},
         }
@@ -126,7 +126,7 @@ STRANGERS: list[dict[str, Any]] = [
     {"capabilities": {"experimental": {"treadle": None}}},
     {"processId": None, "rootUri": None, "workspaceFolders": None, "clientInfo": None},
     {"rootUri": "untitled:Untitled-1", "workspaceFolders": [{"uri": "http://[x", "name": "?"}]},
-    {"initializationOptions": {"jsonrpc": "2.0"}, "trace": "verbose", "_meta": {"_0": 1}},
+    {"initializationOptions": {"jsonrpc": "2.0"}, "trace": 3, "clientInfo": 7, "_meta": {"_0": 1}},
 ]
 
 

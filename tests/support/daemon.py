@@ -35,8 +35,8 @@ class Daemon(Waitable):
     """A client of one `treadle serve`.
 
     Everything the daemon writes is read at once: replies settle their requests, notifications
-    gather in `events`, its own requests in `asked`, replies to nobody in `strays`. A byte that is no frame fails the reader,
-    and with it whoever waits.
+    gather in `events`, its own requests in `asked`, replies to nobody in `strays`. A byte that
+    is no frame fails the reader, and with it whoever waits.
     """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:

@@ -6,7 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 from treadle.protocol.base import WireStruct
 
-TraceValue: TypeAlias = Literal["off", "messages", "verbose"]
+TraceValue: TypeAlias = Literal["off", "messages", "compact", "verbose"]
+"""`compact` is no word of LSP's, but VS Code's client has a setting of that name."""
 
 
 class WorkspaceFolder(WireStruct):
@@ -26,22 +27,18 @@ class ClientOptions(WireStruct):
     ask: bool = False
 
 
-class ClientInfo(WireStruct):
-    """Who the client is."""
-
-    name: str
-    version: str | None = None
-
-
 class InitializeParams(WireStruct):
-    """What the client tells of itself; LSP's fields that say nothing to us are skipped."""
+    """What the client tells of itself; LSP's fields that say nothing to us are skipped.
+
+    What is only nice to know is taken as it comes: no client is refused for it.
+    """
 
     process_id: int | None = None
-    client_info: ClientInfo | None = None
+    client_info: Any = None
     root_uri: str | None = None
     workspace_folders: list[WorkspaceFolder] | None = None
     capabilities: dict[str, Any] | None = None
-    trace: TraceValue | None = None
+    trace: Any = None
 
     def treadle(self) -> Any:
         """Return `capabilities.experimental.treadle` as it came, to be read as `ClientOptions`.

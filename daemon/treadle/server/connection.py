@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from treadle.errors import InternalError, InvalidRequest, NotInitialized, ProtocolError
+from treadle.errors import (
+    ConfigurationError,
+    InternalError,
+    InvalidRequest,
+    NotInitialized,
+    ProtocolError,
+)
 from treadle.folders import Folders
 from treadle.protocol.base import Empty, WireStruct
 from treadle.protocol.editor import ProgressCancelParams
@@ -20,13 +26,14 @@ from treadle.protocol.lifecycle import (
     CancelRequestParams,
     DidChangeFoldersParams,
     SetTraceParams,
-    TraceValue,
 )
 from treadle.protocol.methods import is_request
 from treadle.server.client_requests import ClientRequests
 from treadle.server.dispatch import Dispatch, Reply, refuse
 from treadle.server.editor.methods import is_editors
 from treadle.server.introduction import Hello, introduction, moved, read_hello
+from treadle.server.log import DEFAULT_LEVEL, set_level
+from treadle.server.trace import Trace
 from treadle.server.wire.envelope import (
     EnvelopeError,
     Notification,
@@ -39,6 +46,7 @@ from treadle.server.wire.framing import BadFrame
 
 if TYPE_CHECKING:
     from treadle.runtime.runtime import Runtime
+    from treadle.server.log.to_client import ClientLog
     from treadle.server.peer import Peer
 
 logger = logging.getLogger(__name__)
@@ -88,7 +96,8 @@ class Connection:
         self._phase: Phase = "new"
         self._hello: Hello | None = None
         self._requests = ClientRequests(send)
-        self._trace: TraceValue = "off"
+        self._trace = Trace(lambda params: self._notify("$/logTrace", params), pending_bytes)
+        self._client_log: ClientLog | None = None
         self._peer: Peer | None = None
         self._dispatch: Dispatch[Peer] | None = None
         self._listeners: dict[str, Callable[[bytes], None]] = {
@@ -128,6 +137,8 @@ class Connection:
         self.client_reads_again()
         if self._peer is not None:
             await self._peer.leave()
+        if self._client_log is not None:
+            self._client_log.close()
 
     def _request(self, request: Request) -> None:
         if self._phase == "shut down":
@@ -173,7 +184,7 @@ class Connection:
             self._peer.progress.cancel(decode_params(_progress_decoder, params).token)
 
     def _set_trace(self, params: bytes) -> None:
-        self._trace = decode_params(_trace_decoder, params).value
+        self._trace.begin(decode_params(_trace_decoder, params).value)
 
     def _move(self, params: bytes) -> None:
         """Work in other folders; what is open already stays where it is."""
@@ -192,6 +203,8 @@ class Connection:
             return
         self._phase = "ready"
         self._hello = hello
+        self._trace.begin(hello.params.trace)
+        logger.info("connected: %s", hello.client_name)
         Reply(request.id, self._send).result(introduction(hello, self._folders))
         if hello.params.process_id is not None:
             self._on_client(hello.params.process_id)
@@ -207,7 +220,9 @@ class Connection:
 
     def _load(self) -> None:
         from treadle.server.editor.tenant import Editor
+        from treadle.server.feed import JOIN_ABOVE_BYTES
         from treadle.server.handlers import HANDLERS
+        from treadle.server.log.to_client import ClientLog
         from treadle.server.peer import Peer
 
         hello = self._hello
@@ -228,10 +243,19 @@ class Connection:
             opt_out=frozenset(hello.options.opt_out),
         )
         handlers = {**HANDLERS, "shutdown": self._shut_down}
-        self._dispatch = Dispatch(handlers, self._peer, self._send)
+        if "window" in hello.capabilities:
+            self._client_log = ClientLog(
+                lambda params: self._notify("window/logMessage", params),
+                lambda: self._pending_bytes() > JOIN_ABOVE_BYTES,
+            )
+        self._dispatch = Dispatch(handlers, self._peer, self._send, self._trace.answered)
 
     def _configured(self, settings: dict[str, Any]) -> None:
-        """Obey the editor's settings."""
+        """Obey the editor's settings, as far as they are the connection's."""
+        try:
+            set_level(str(settings.get("logLevel") or DEFAULT_LEVEL))
+        except ConfigurationError as error:
+            logger.warning("the editor's setting treadle.logLevel: %s", error.message)
 
     async def _shut_down(self, params: Empty, peer: Peer) -> None:
         await self._on_shutdown()

@@ -44,6 +44,12 @@ MAX_IN_FLIGHT = 4096
 
 ContextT = TypeVar("ContextT")
 
+OnAnswered: TypeAlias = Callable[[str, str, float], None]
+"""Told a request's method, outcome (`ok`, or an error's reason or code) and seconds.
+
+Contract: must not raise or block.
+"""
+
 Handler: TypeAlias = Callable[[Any, ContextT], Awaitable[WireStruct | None]]
 """Called with the method's decoded params and the connection.
 
@@ -97,6 +103,7 @@ class Dispatch(Generic[ContextT]):
         handlers: by method name.
         context: handed to every handler.
         send: sends one body; must not raise.
+        on_answered: told of every request that was run.
     """
 
     def __init__(
@@ -104,10 +111,12 @@ class Dispatch(Generic[ContextT]):
         handlers: Mapping[str, Handler[ContextT]],
         context: ContextT,
         send: Callable[[bytes], None],
+        on_answered: OnAnswered = lambda *_: None,
     ) -> None:
         self._handlers = handlers
         self._context = context
         self._send = send
+        self._on_answered = on_answered
         self._decoders: dict[str, msgspec.json.Decoder[Any]] = {}
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
         self._replies: dict[asyncio.Task[None], Reply] = {}
@@ -165,8 +174,14 @@ class Dispatch(Generic[ContextT]):
         self._replies[task] = reply
         task.add_done_callback(self._end)
         began = time.monotonic()
-        task.add_done_callback(lambda _: _tell(method, reply, time.monotonic() - began))
+        task.add_done_callback(lambda _: self._tell(method, reply, time.monotonic() - began))
         return task
+
+    def _tell(self, method: str, reply: Reply, seconds: float) -> None:
+        """Tell how a request ended: not its params, nor the name of a method that is not ours."""
+        name = method if method in METHODS else "an unknown method"
+        logger.info("%s: %s after %.3f s", name, reply.outcome, seconds)
+        self._on_answered(name, reply.outcome, seconds)
 
     def _reply(self, request_id: RequestId, body: bytes) -> None:
         # Before it is sent: a quick client may use the id again as soon as it has the reply.
@@ -204,12 +219,6 @@ class Dispatch(Generic[ContextT]):
 
 _CANCELLED = RequestCancelled("cancelled by the client")
 _SHUTTING_DOWN = ShuttingDown("the daemon is shutting down")
-
-
-def _tell(method: str, reply: Reply, seconds: float) -> None:
-    """Log how a request ended; its params are nobody's business, nor is a name that is not ours."""
-    name = method if method in METHODS else "an unknown method"
-    logger.info("%s: %s after %.3f s", name, reply.outcome, seconds)
 
 
 def _can_wait(method: str) -> bool:

@@ -63,6 +63,13 @@ class Hello:
         """What it can do, in LSP's words."""
         return self.params.capabilities or {}
 
+    @property
+    def client_name(self) -> str:
+        """Its own name and version, for the log."""
+        info = self.params.client_info
+        told = [info.get("name"), info.get("version")] if isinstance(info, dict) else []
+        return " ".join(each for each in told if isinstance(each, str)) or "a client without a name"
+
 
 def read_hello(raw: bytes) -> Hello:
     """Read the params of `initialize`.

@@ -67,7 +67,7 @@ class Progress:
         self._title = title
         self._held: _Partial | None = None
         self._is_shown = False
-        self._is_answering = False
+        self._saying = ""
         self._end_message = ""
         self.stop = stop
 
@@ -80,7 +80,7 @@ class Progress:
     def take(self, payload: StepStarted | TurnPayload) -> None:
         """Tell of an event of the prompt's turn what belongs under the tokens."""
         if isinstance(payload, StepStarted):
-            self._is_answering = False
+            self._saying = ""
             self._report("waiting for the model")
         elif isinstance(payload, Delta):
             self._take_delta(payload)
@@ -111,8 +111,8 @@ class Progress:
             self._tell(self._work_done, WorkDoneEnd(message=_one_line(message)))
 
     def _take_delta(self, delta: Delta) -> None:
-        if not self._is_answering:
-            self._is_answering = True
+        if delta.kind != self._saying:
+            self._saying = delta.kind
             self._report("answering" if delta.kind == "text" else "thinking")
         if self._partial is None:
             return
