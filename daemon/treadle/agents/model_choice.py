@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition
@@ -39,17 +40,13 @@ def choose_model(
     Raises:
         NoModel: the variable that should hold the key is not set; `how` names it.
     """
-    sources = [
-        _Source(definition.model, definition.base_url, definition.api_key_env),
-        _Source(config.models.model, config.models.base_url, config.models.api_key_env),
-        _from_environment(environ),
-    ]
-    model = next((source.model for source in sources if source.model), None)
+    sources = _sources(definition, config, environ)
+    model, _ = _model(sources)
     if model is None or model == EMBEDDED.model:
         return EMBEDDED
     if is_local(model):
         return ModelSpec("scripted", model)
-    base_url = _base_url(sources)
+    base_url, _ = _base_url(sources)
     return ModelSpec(
         "endpoint",
         model,
@@ -57,6 +54,26 @@ def choose_model(
         _key(sources, base_url, environ),
         config.models.timeout_seconds,
     )
+
+
+Place: TypeAlias = Literal["agent", "config.toml", "environment", "default"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """Why a model answers: which place names it, which its endpoint, and what holds its key."""
+
+    model: Place
+    base_url: Place
+    key_variable: str | None
+
+
+def reasons(definition: AgentDefinition, config: Config, environ: Mapping[str, str]) -> Reasons:
+    """Tell where `choose_model` takes each thing from; the key itself is not looked at."""
+    sources = _sources(definition, config, environ)
+    base_url, base_url_place = _base_url(sources)
+    keyed = _keyed(sources, base_url)
+    return Reasons(_model(sources)[1], base_url_place, keyed.key_variable if keyed else None)
 
 
 def is_local(model: str) -> bool:
@@ -68,14 +85,28 @@ def is_local(model: str) -> bool:
 class _Source:
     """What one place says of models; `key_is_named`: its variable is named, so it must be set."""
 
+    place: Place
     model: str | None
     base_url: str | None
     key_variable: str | None
     key_is_named: bool = True
 
 
+def _sources(
+    definition: AgentDefinition, config: Config, environ: Mapping[str, str]
+) -> list[_Source]:
+    """Return the places that speak of models, the one that counts most first."""
+    models = config.models
+    return [
+        _Source("agent", definition.model, definition.base_url, definition.api_key_env),
+        _Source("config.toml", models.model, models.base_url, models.api_key_env),
+        _from_environment(environ),
+    ]
+
+
 def _from_environment(environ: Mapping[str, str]) -> _Source:
     return _Source(
+        "environment",
         environ.get(MODEL_VARIABLE, "").strip() or None,
         environ.get(BASE_URL_VARIABLE, "").strip() or None,
         API_KEY_VARIABLE,
@@ -83,31 +114,45 @@ def _from_environment(environ: Mapping[str, str]) -> _Source:
     )
 
 
-def _base_url(sources: list[_Source]) -> str | None:
+def _model(sources: list[_Source]) -> tuple[str | None, Place]:
+    named = ((source.model, source.place) for source in sources if source.model)
+    return next(named, (None, "default"))
+
+
+def _base_url(sources: list[_Source]) -> tuple[str | None, Place]:
     """Return the endpoint that the first of some sources means: its own, else the next one's."""
-    return next((source.base_url for source in sources if source.base_url), None)
+    named = ((source.base_url, source.place) for source in sources if source.base_url)
+    return next(named, (None, "default"))
 
 
 def _key(sources: list[_Source], base_url: str | None, environ: Mapping[str, str]) -> str:
-    """Return the first key that was written for this endpoint; empty where there is none.
+    """Return the key for this endpoint; empty where there is none."""
+    source = _keyed(sources, base_url)
+    if source is None or source.key_variable is None:
+        return ""
+    key_variables.add(source.key_variable)
+    key = environ.get(source.key_variable, "").strip()
+    if not key and source.key_is_named:
+        raise NoModel(
+            f"the environment variable {source.key_variable}, which should hold the model's "
+            "key, is not set",
+            how=f"set {source.key_variable} in the environment that Treadle is started from, "
+            "or name another variable in api_key_env",
+        )
+    return key
+
+
+def _keyed(sources: list[_Source], base_url: str | None) -> _Source | None:
+    """Return the first source whose key was written for this endpoint.
 
     A source's key is meant for the endpoint which that source, read alone with those behind it,
     would use. So an agent's own `base_url` never receives the key of another.
     """
     for number, source in enumerate(sources):
-        if source.key_variable is None or not _same(_base_url(sources[number:]), base_url):
-            continue
-        key_variables.add(source.key_variable)
-        key = environ.get(source.key_variable, "").strip()
-        if not key and source.key_is_named:
-            raise NoModel(
-                f"the environment variable {source.key_variable}, which should hold the model's "
-                "key, is not set",
-                how=f"set {source.key_variable} in the environment that Treadle is started from, "
-                "or name another variable in api_key_env",
-            )
-        return key
-    return ""
+        meant, _ = _base_url(sources[number:])
+        if source.key_variable is not None and _same(meant, base_url):
+            return source
+    return None
 
 
 def _same(one: str | None, other: str | None) -> bool:

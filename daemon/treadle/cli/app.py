@@ -12,6 +12,7 @@ import typer
 from treadle.cli import agents, call, exit_codes, model, prompt, sessions, streams
 from treadle.cli.chat import command as chat
 from treadle.cli.client import RemoteError
+from treadle.cli.doctor.command import doctor
 from treadle.errors import TreadleError
 from treadle.version import __version__
 
@@ -29,6 +30,7 @@ app = typer.Typer(
 app.command("prompt")(prompt.prompt)
 app.command("chat")(chat.chat)
 app.command("call")(call.call)
+app.command("doctor")(doctor)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(agents.app, name="agents")
 app.add_typer(model.app, name="model")

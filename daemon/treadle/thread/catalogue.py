@@ -71,23 +71,29 @@ def list_threads(data: Path) -> tuple[list[StoredThread], list[ThreadProblem]]:
     """
     found: list[StoredThread] = []
     problems: list[ThreadProblem] = []
-    for path in _files(data / THREADS_FOLDER, problems):
+    for path in thread_files(data, problems):
         try:
             found.append(_look_at(data, path))
         except FileNotFoundError:
             # It was deleted while we looked.
             continue
-        except (OSError, ThreadUnreadable, _NotOursError) as error:
+        except (OSError, ThreadUnreadable, NotOurs) as error:
             problems.append(ThreadProblem(path, str(error)))
     return sorted(found, key=lambda one: (-one.updated_ns, one.agent, one.instance)), problems
 
 
-class _NotOursError(Exception):
+class NotOurs(Exception):
     """A file whose pair nobody can tell."""
 
 
-def _files(threads: Path, problems: list[ThreadProblem]) -> Iterator[Path]:
-    for folder in _entries(threads, problems):
+def thread_files(data: Path, problems: list[ThreadProblem]) -> Iterator[Path]:
+    """Yield the file of every thread, looked at by its name alone.
+
+    Args:
+        data: the data folder; it need not exist.
+        problems: gets what cannot be listed.
+    """
+    for folder in _entries(data / THREADS_FOLDER, problems):
         if folder.is_dir():
             for path in _entries(folder, problems):
                 if path.suffix == THREAD_SUFFIX:
@@ -106,7 +112,7 @@ def _entries(folder: Path, problems: list[ThreadProblem]) -> list[Path]:
 
 def _look_at(data: Path, path: Path) -> StoredThread:
     check_regular(path)
-    agent, instance = _pair(data, path)
+    agent, instance = pair_of(data, path)
     status = path.stat()
     # Most threads are held by nobody; this tells so cheaper than looking for the holder.
     may_be_held = beside(path, LOCK_SUFFIX).exists()
@@ -121,8 +127,13 @@ def _look_at(data: Path, path: Path) -> StoredThread:
     )
 
 
-def _pair(data: Path, path: Path) -> tuple[str, str]:
-    """Tell whose thread a file is: by its names, or by its first line where they are hashed."""
+def pair_of(data: Path, path: Path) -> tuple[str, str]:
+    """Tell whose thread a file is: by its names, or by its first line where they are hashed.
+
+    Raises:
+        NotOurs: neither says so.
+        OSError: it cannot be read.
+    """
     agent, instance = decode_name(path.parent.name), decode_name(path.stem)
     if agent is not None and instance is not None:
         return agent, instance
@@ -133,7 +144,7 @@ def _pair(data: Path, path: Path) -> tuple[str, str]:
     except (msgspec.MsgspecError, RecursionError):
         header = None
     if header is None or thread_path(data, header.agent, header.instance) != path:
-        raise _NotOursError("neither its name nor its first line says whose thread this is")
+        raise NotOurs("neither its name nor its first line says whose thread this is")
     return header.agent, header.instance
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,6 +88,27 @@ def load(path: Path) -> Loaded:
         raise unusable(path, error) from error
     with _collector_off(len(data) >= BULK_BYTES):
         return _Reader().read(data)
+
+
+def load_end(path: Path, size_bytes: int) -> Loaded:
+    """Read the last part of a thread file, for a look at one that may be large.
+
+    Args:
+        path: the file.
+        size_bytes: how much of it; a line that begins before that is left out.
+
+    Raises:
+        ThreadUnreadable: it cannot be opened.
+    """
+    check_regular(path)
+    try:
+        with path.open("rb") as file:
+            start = max(0, file.seek(0, os.SEEK_END) - size_bytes)
+            file.seek(start)
+            data = file.read(size_bytes)
+    except OSError as error:
+        raise unusable(path, error) from error
+    return _Reader().read(data.partition(b"\n")[2] if start else data)
 
 
 # What some editors put before the first line; no part of it.

@@ -1,0 +1,51 @@
+"""The person's agents and `config.toml`: what cannot be used as it stands, and where."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from treadle.agents.catalogue import Catalogue
+from treadle.agents.config import CONFIG_NAME, Config
+from treadle.agents.definition import AgentDefinition
+from treadle.cli.doctor.report import Check, Report
+from treadle.errors import InvalidAgent
+
+
+def look_at_definitions(
+    report: Report, config_folder: Path
+) -> tuple[list[AgentDefinition], Config | None]:
+    """Tell what is wrong with the files of the config folder.
+
+    Returns:
+        The agents that can be used, and the configuration; None when it is broken, and then no
+        agent can be prompted.
+    """
+    catalogue = Catalogue(config_folder)
+    config_file = config_folder / CONFIG_NAME
+    try:
+        config = catalogue.config()
+        report.checks += _notices(config, config_file)
+    except InvalidAgent as error:
+        config = None
+        told = f"{error.message}; no agent can be prompted until it is mended"
+        report.checks.append(Check("config.toml", "problem", told, _edit(config_file)))
+    agents, problems = catalogue.list()
+    for problem in problems:
+        if problem.path != str(config_file):
+            name = f"agent/{Path(problem.path).stem}"
+            report.checks.append(Check(name, "problem", problem.message, _edit(problem.path)))
+    names = ", ".join(agent.name for agent in agents)
+    report.checks.append(Check("agents", "ok", f"{len(agents)} can be used: {names}"))
+    return agents, config
+
+
+def _notices(config: Config, file: Path) -> list[Check]:
+    if not config.notices:
+        said = f"{file} is fine" if file.exists() else f"there is no {file}, and none is needed"
+        return [Check("config.toml", "ok", said)]
+    return [Check("config.toml", "warning", notice, _edit(file)) for notice in config.notices]
+
+
+def _edit(path: str | Path) -> str:
+    return f"${{EDITOR:-vi}} {shlex.quote(str(path))}"
