@@ -14,7 +14,7 @@ PATH = Path("/config/config.toml")
 
 def test_an_empty_file_means_the_defaults() -> None:
     assert parse_config(PATH, b"") == Config(
-        ModelSettings(None, None, None, 300.0), SessionSettings(1800.0, 8, "file"), ()
+        ModelSettings(None, None, None, 300.0, 4), SessionSettings(1800.0, 8, "file"), ()
     )
 
 
@@ -25,13 +25,14 @@ model = "gpt-5-mini"
 base_url = "https://example.org/v1"
 api_key_env = "OPENAI_API_KEY"
 timeout_seconds = 60
+max_retries = 0
 [sessions]
 idle_seconds = 1.5
 turns_in_flight = 2
 durability = "memory"
 """
     assert parse_config(PATH, text) == Config(
-        ModelSettings("gpt-5-mini", "https://example.org/v1", "OPENAI_API_KEY", 60.0),
+        ModelSettings("gpt-5-mini", "https://example.org/v1", "OPENAI_API_KEY", 60.0, 0),
         SessionSettings(1.5, 2, "memory"),
     )
 
@@ -61,6 +62,9 @@ def test_a_table_of_a_later_version_is_a_notice_and_the_rest_works() -> None:
         ("[models]\ntimeout_seconds = nan", "[models] timeout_seconds must be a number of second"),
         ("[models]\ntimeout_seconds = inf", "[models] timeout_seconds must be a number of second"),
         ("[models]\ntimeout_seconds = true", "[models] timeout_seconds must be a number of secon"),
+        ("[models]\nmax_retries = 11", "[models] max_retries must be a whole number from 0 to 10"),
+        ("[models]\nmax_retries = -1", "[models] max_retries must be a whole number from 0 to 10"),
+        ("[models]\nmax_retries = 1.0", "[models] max_retries must be a whole number from 0 to"),
         ("[sessions]\ndurability = 'disk'", "[sessions] durability must be one of file, memory"),
         ("[sessions]\nturns_in_flight = 0", "[sessions] turns_in_flight must be a whole number"),
         ("[sessions]\nidle_seconds = -1", "[sessions] idle_seconds must be a number of seconds"),

@@ -11,6 +11,12 @@ from support.model_server import Answer, last_user_text
 from support.person import by_text, conversation, pair, stored, write_agent, write_config
 
 
+@pytest.fixture(autouse=True)
+def _no_retries() -> None:
+    """See each failure at once: what is tried again has tests of its own."""
+    write_config("[models]\nmax_retries = 0\n")
+
+
 async def _refusal(client: Daemon, params: dict[str, Any]) -> RpcError:
     """Prompt in vain; the prompt's one `session/done` has to carry the same error."""
     before = len(client.of("session/done"))
@@ -115,7 +121,7 @@ async def test_what_had_come_of_a_broken_answer_is_kept_and_marked() -> None:
 
 
 async def test_a_model_that_is_silent_or_not_there_is_unreachable() -> None:
-    write_config("[models]\ntimeout_seconds = 0.3\n")
+    write_config("[models]\ntimeout_seconds = 0.3\nmax_retries = 0\n")
     answers = {
         "Before": Answer("Late", delay_seconds=5),
         "Within": Answer("One two", pause_after=1),
@@ -240,6 +246,8 @@ async def test_after_shutdown_nothing_is_begun() -> None:
         ({"agent": "assistant", "instance": "x", "prompt": []}, "prompt"),
         ({"agent": "assistant", "instance": "x", "prompt": "Hello", "maxTurns": 0}, "maxTurns"),
         ({"agent": "assistant", "instance": "x", "prompt": "Hi", "whenBusy": "no"}, "whenBusy"),
+        ({"agent": "assistant", "instance": "x", "prompt": "Hi", "key": ""}, "key"),
+        ({"agent": "assistant", "instance": "x", "prompt": "Hi", "key": "k" * 201}, "key"),
     ],
 )
 async def test_params_that_do_not_fit_are_told_where(params: dict[str, Any], path: str) -> None:

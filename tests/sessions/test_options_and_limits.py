@@ -126,10 +126,3 @@ async def test_options_reach_the_model(tmp_path: Path) -> None:
 
     assert server.requests[0]["model"] == "small"
     assert "tools" not in server.requests[0]
-
-
-async def test_a_key_is_refused_while_its_promise_cannot_be_kept() -> None:
-    async with conversation(memory) as (client, server):
-        refused = await _refusal(client, "session/prompt", pair("k", prompt="Go", key="once"))
-    assert refused == (-32602, {"path": "key"})
-    assert server.requests == []

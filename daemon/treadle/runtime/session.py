@@ -153,17 +153,8 @@ class Session:
             WrongTurn: another turn runs.
         """
         turn = self._current()
-        if expected_turn is not None and (turn is None or turn.number is None):
-            self._leave_if_unused()
-            raise NotRunning(f"turn {expected_turn} does not run; leave expectedTurn out")
-        if (
-            turn is not None
-            and turn.number is not None
-            and expected_turn not in (None, turn.number)
-        ):
-            raise WrongTurn(
-                f"turn {turn.number} runs, not turn {expected_turn}", active=turn.number
-            )
+        if expected_turn is not None:
+            self._require_running(turn, expected_turn)
         if turn is not None and turn.inbox.put(*said.messages):
             return Steered(injected=True, turn=turn.number)
         self._begin(said)
@@ -222,6 +213,19 @@ class Session:
         """Return the turn that runs or is about to, as long as it takes what is said to it."""
         turn = next(iter(self._turns), None)
         return None if turn is None or turn.inbox.is_sealed else turn
+
+    def _require_running(self, turn: TurnInFlight | None, expected: int) -> None:
+        """Refuse text that is for another turn than the one that runs.
+
+        Raises:
+            NotRunning: none runs.
+            WrongTurn: another one does.
+        """
+        if turn is None or turn.number is None:
+            self._leave_if_unused()
+            raise NotRunning(f"turn {expected} does not run; without expectedTurn text begins one")
+        if turn.number != expected:
+            raise WrongTurn(f"turn {turn.number} runs, not turn {expected}", active=turn.number)
 
     def _known(self, prompt: Prompt) -> TurnInFlight | Outcome | None:
         """Return what answers a prompt that was asked before, by its key.
@@ -359,6 +363,8 @@ class Session:
         """Make the agent's events the session's."""
 
         def step(_env: Env, started: StepStarted) -> None:
+            if turn.has_ended:
+                return
             # The first sign of a turn whose prompt is in the thread, which has numbered it.
             self._running = turn
             self._announce()
@@ -391,13 +397,16 @@ class Session:
         thread anew, which ends the turn in the file as interrupted.
         """
         opened, self._opened = self._opened, None
-        if opened is not None:
-            try:
-                # It took these words, and will never let them in itself.
-                while (message := turn.inbox.take()) is not None:
-                    await opened.thread.append(message)
-            finally:
-                opened.close()
+        if opened is None:
+            return
+        try:
+            # It took these words, and will never let them in itself.
+            while (message := turn.inbox.take()) is not None:
+                await opened.thread.append(message)
+        except TreadleError:
+            logger.exception("what was said to a turn that is left behind could not be kept")
+        finally:
+            opened.close()
 
     async def _let_go(self) -> None:
         opened, self._opened = self._opened, None

@@ -82,8 +82,8 @@ class Retry:
         """Return how long to wait before the next attempt; None where there is to be none."""
         if attempt > self._max_retries or not error.may_pass:
             return None
-        asked: float = error.data.get("retry_after_seconds", 0.0)
+        asked = float(error.data.get("retry_after_seconds", 0))
         if asked:
             return asked if asked <= MAX_RETRY_AFTER_SECONDS else None
-        longest = min(FIRST_WAIT_SECONDS * 2 ** (attempt - 1), MAX_WAIT_SECONDS)
+        longest = min(FIRST_WAIT_SECONDS * 2.0 ** (attempt - 1), MAX_WAIT_SECONDS)
         return longest * (0.5 + self._chance() / 2)
