@@ -45,8 +45,11 @@ def doctor(
     """
     # What the libraries and rooms below would say is told as checks.
     logging.getLogger().addHandler(logging.NullHandler())
+    report = Report()
+    # Before the spinner, which stands in for the streams that are looked at.
+    look_at_machine(report)
     with _told() as tell:
-        report = asyncio.run(_look(tell, offline=offline, timeout_seconds=timeout))
+        asyncio.run(_look(report, tell, offline=offline, timeout_seconds=timeout))
     if as_json:
         print(to_json(report.as_json()))
     else:
@@ -55,13 +58,15 @@ def doctor(
 
 
 async def _look(
-    tell: Callable[[str], None], *, offline: bool, timeout_seconds: float | None
-) -> Report:
-    report = Report()
-    look_at_machine(report)
+    report: Report,
+    tell: Callable[[str], None],
+    *,
+    offline: bool,
+    timeout_seconds: float | None,
+) -> None:
     folders = look_at_folders(report)
     if folders is None:
-        return report
+        return
     agents, config = look_at_definitions(report, folders.config)
     if config is None:
         told = "which one answers cannot be told while config.toml is broken"
@@ -79,7 +84,6 @@ async def _look(
             timeout_seconds=timeout_seconds,
         )
     look_at_threads(report, folders.data, lambda count: tell(f"reading threads: {count}"))
-    return report
 
 
 def _show(report: Report) -> None:
@@ -119,5 +123,5 @@ def _told() -> Iterator[Callable[[str], None]]:
         return
     from rich.console import Console
 
-    with Console(stderr=True).status("looking around") as status:
+    with Console(stderr=True).status("looking around", spinner="line") as status:
         yield status.update

@@ -55,7 +55,8 @@ def look_at_threads(report: Report, data: Path, on_progress: Callable[[int], Non
     for number, path in enumerate(files, 1):
         look.at(path)
         on_progress(number)
-    for problem in unlisted:
+    # A data folder that is none has been told as a folder.
+    for problem in unlisted if data.is_dir() else ():
         fix = f"chmod u+rwx {shlex.quote(str(problem.path))}"
         look.tell("threads", "problem", f"{problem.path} cannot be listed: {problem.message}", fix)
     report.threads = {
@@ -172,7 +173,9 @@ def _summary(count: int, look: _Look) -> Check:
         for each in look.held[:MAX_TOLD]
     ]
     if look.left_locks:
-        details.append(f"{look.left_locks} locks of killed processes, which hinder nobody")
+        left = look.left_locks
+        locks = "1 lock of a killed process, which hinders nobody"
+        details.append(locks if left == 1 else f"{left} locks of killed processes, harmless")
     if look.unread:
         details.append(f"{look.unread} of the oldest were not read")
     return Check("threads", "ok", "; ".join(details))
