@@ -1,23 +1,25 @@
-"""Prompts, resumes, cancels and closes in any order: each prompt ends once, and nothing is left."""
+"""Prompts, steering, keys, resumes, cancels and closes in any order.
+
+Each prompt ends once, each turn is told once, no accepted word is lost, and nothing is left.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import random
-from collections import Counter
 from typing import Any
 
 import pytest
 
-from support.person import stored
+from support.person import stored, write_config
 from support.sessions import prompt
 from treadle.agents.options import SessionOptions
 from treadle.errors import ModelUnreachable, RequestFailed
 from treadle.models.answer import say_answer, say_partial
 from treadle.models.completion import Delta
 from treadle.runtime.outbox import Pair, SessionEvent, TurnEnded
-from treadle.runtime.prompt import Outcome
+from treadle.runtime.prompt import Outcome, Prompt, Steered
 from treadle.runtime.runtime import Runtime
 from treadle.runtime.session import Session
 from treadle.runtime.turn_in_flight import STOP_SECONDS
@@ -25,6 +27,7 @@ from treadle.thread import journal
 from treadle.thread.message import ToolCall
 from treadle.thread.repair import view
 from treadle.thread.replay import load
+from treadle.turn import retry
 from treadle.turn.env import Env
 
 SCHEDULES = 200
@@ -38,8 +41,11 @@ class _Schedule:
     def __init__(self, runtime: Runtime, seed: int) -> None:
         self._runtime = runtime
         self._chance = random.Random(seed)
+        self._seed = f" of {seed}"
         self.events: dict[Pair, list[SessionEvent]] = {pair: [] for pair in PAIRS}
         self.prompts: list[tuple[Pair, asyncio.Task[Outcome]]] = []
+        self.asked: list[tuple[Pair, Prompt]] = []
+        self.steered: list[tuple[Pair, str, Steered]] = []
         self.others: list[asyncio.Task[Any]] = []
 
     async def answer(self, env: Env) -> None:
@@ -77,16 +83,17 @@ class _Schedule:
         async with asyncio.timeout(STOP_SECONDS - 0.5):
             await asyncio.gather(*everything, return_exceptions=True)
 
-    async def prompt(self, pair: Pair, text: str) -> Outcome:
+    async def prompt(self, pair: Pair, said: Prompt) -> Outcome:
         """Prompt as a handler does."""
-        return await self._session(pair).prompt(prompt(text))
+        return await self._session(pair).prompt(said)
 
     async def close(self, pair: Pair) -> bool:
         """Close as a handler does."""
         session = self._runtime.find(pair)
         return await session.close() if session else False
 
-    async def _resume(self, pair: Pair) -> None:
+    async def resume(self, pair: Pair) -> None:
+        """Resume as a handler does."""
         await self._session(pair).resume(SessionOptions())
 
     async def _stop(self, pair: Pair, action: str) -> None:
@@ -96,6 +103,27 @@ class _Schedule:
         elif session is not None:
             await session.cancel()
 
+    async def _stop_prompt(self, pair: Pair, said: Prompt) -> None:
+        session = self._runtime.find(pair)
+        if session is not None:
+            await session.stop_prompt(said)
+
+    def _steer(self, pair: Pair) -> None:
+        text = f"word {len(self.steered)}"
+        self.steered.append((pair, text, self._session(pair).steer(prompt(text))))
+
+    def _prompt(self, pair: Pair) -> Prompt:
+        """Ask in one of the ways there are; the same key always says the same."""
+        way = self._chance.random()
+        text = "Go" if way < 0.3 else f"Go {len(self.asked)}"
+        said = prompt(
+            text,
+            when_busy="steer" if way > 0.6 else "queue",
+            key=self._chance.choice(["k1", "k2"]) + self._seed if text == "Go" else None,
+        )
+        self.asked.append((pair, said))
+        return said
+
     def _session(self, pair: Pair) -> Session:
         session = self._runtime.session(pair)
         session.outbox.watch(self.events[pair].append)
@@ -103,16 +131,23 @@ class _Schedule:
 
     def _act(self, pair: Pair) -> None:
         action = self._chance.choices(
-            ["prompt", "resume", "cancel", "close", "take back"], [8, 2, 3, 2, 2]
+            ["prompt", "steer", "resume", "cancel", "close", "take back", "stop"],
+            [8, 4, 2, 3, 2, 2, 2],
         )[0]
         if action == "prompt":
-            self.prompts.append((pair, asyncio.create_task(self.prompt(pair, "Go"))))
+            task = asyncio.create_task(self.prompt(pair, self._prompt(pair)))
+            self.prompts.append((pair, task))
+        elif action == "steer":
+            self._steer(pair)
+        elif action == "stop":
+            for of, said in self.asked and [self._chance.choice(self.asked)]:
+                self.others.append(asyncio.create_task(self._stop_prompt(of, said)))
         elif action == "take back":
             _, task = self._chance.choice(self.prompts or [(pair, None)])  # type: ignore[list-item]
             if task is not None:
                 task.cancel()
         elif action == "resume":
-            self.others.append(asyncio.create_task(self._resume(pair)))
+            self.others.append(asyncio.create_task(self.resume(pair)))
         else:
             self.others.append(asyncio.create_task(self._stop(pair, action)))
 
@@ -129,6 +164,8 @@ async def test_each_prompt_ends_once_whatever_races(
 ) -> None:
     # What is raced here is not the device.
     monkeypatch.setattr(journal, "sync", lambda descriptor: None)
+    monkeypatch.setattr(retry, "FIRST_WAIT_SECONDS", 0.002)
+    write_config("[models]\nmax_retries = 1\n[sessions]\nidle_seconds = 0.003\n")
     for seed in range(first_seed, first_seed + SCHEDULES_EACH):
         schedule = _Schedule(runtime, seed)
         answering(schedule.answer)
@@ -136,41 +173,60 @@ async def test_each_prompt_ends_once_whatever_races(
             stored(*pair).unlink(missing_ok=True)
         await schedule.run()
         for pair in PAIRS:
+            await _assert_quiet(schedule, pair)
             _assert_ended_once(schedule, pair)
+            _assert_no_word_is_lost(schedule, pair)
             await _assert_usable(schedule, pair)
             _assert_whole(pair)
         await asyncio.sleep(0.001)
         assert runtime._sessions == {}
 
 
+async def _assert_quiet(schedule: _Schedule, pair: Pair) -> None:
+    """Turns that steering began are awaited by nobody; a resume waits behind them."""
+    async with asyncio.timeout(STOP_SECONDS):
+        await schedule.resume(pair)
+
+
 def _assert_ended_once(schedule: _Schedule, pair: Pair) -> None:
-    asked = [task for asked_of, task in schedule.prompts if asked_of == pair]
-    outcomes: Counter[str] = Counter()
-    for task in asked:
-        if task.cancelled():
-            outcomes["taken back"] += 1
-        elif (error := task.exception()) is not None:
-            assert isinstance(error, RequestFailed), error
-            outcomes["error"] += 1
-        else:
-            outcomes[task.result().done.stop_reason] += 1
-    ends = Counter(
-        event.payload.done.stop_reason
+    """Each turn was told once, and each prompt has the outcome of the turn it was in."""
+    ends = [
+        (event.turn, event.payload)
         for event in schedule.events[pair]
         if isinstance(event.payload, TurnEnded)
-    )
-    # A prompt that was taken back before its turn came has no end of its own.
-    taken_back = outcomes.pop("taken back", 0)
-    assert ends >= outcomes
-    assert (ends - outcomes).total() <= taken_back
+    ]
+    begun = [turn for turn, _ in ends if turn is not None]
+    assert begun == list(range(1, len(begun) + 1))
+    told = {turn: ended.done for turn, ended in ends}
+    errors = [ended.error for _, ended in ends]
+    for asked_of, task in schedule.prompts:
+        if asked_of != pair or task.cancelled():
+            continue
+        if (error := task.exception()) is not None:
+            assert isinstance(error, RequestFailed), error
+            assert error in errors
+        elif (outcome := task.result()).turn is not None:
+            assert told[outcome.turn] == outcome.done
+        else:
+            assert outcome.done.stop_reason in ("cancelled", "closed")
     seqs = [event.seq for event in schedule.events[pair]]
     assert seqs == list(range(seqs[0], seqs[0] + len(seqs))) if seqs else True
+
+
+def _assert_no_word_is_lost(schedule: _Schedule, pair: Pair) -> None:
+    """What entered a turn that has a number stands in the thread once, in that turn."""
+    kept = [(message.text, message.turn) for message in load(stored(*pair)).messages]
+    for of, text, steered in schedule.steered:
+        if of == pair:
+            places = [turn for said, turn in kept if said == text]
+            assert len(places) <= 1
+            assert steered.turn is None or places == [steered.turn]
 
 
 async def _assert_usable(schedule: _Schedule, pair: Pair) -> None:
     """The session takes the next prompt, and its close leaves nothing."""
     try:
-        outcome = await schedule.prompt(pair, "Next")
+        outcome = await schedule.prompt(pair, prompt("Next"))
         assert outcome.done.stop_reason in ("end_turn", "max_turns")
     except ModelUnreachable:
         pass

@@ -1,0 +1,251 @@
+"""The same prompt under the same key runs once, whatever becomes of those who ask."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+
+from support.person import write_agent, write_config
+from support.sessions import PAIR, Answering, Watched, ask
+from treadle.agents.options import SessionOptions
+from treadle.errors import Busy, InvalidParams, ModelUnreachable, OptionsDiffer, UnknownAgent
+from treadle.models.scripted import Reply, Scripted
+from treadle.runtime import keys
+from treadle.runtime.outbox import Pair
+from treadle.runtime.prompt import Outcome
+from treadle.runtime.runtime import Runtime
+from treadle.thread.message import Message
+from treadle.turn.env import Env
+
+
+class Held:
+    """A completion that waits for `open` each time it is asked, and counts."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.reached = asyncio.Event()
+        self.open = asyncio.Event()
+
+    async def __call__(self, env: Env) -> None:
+        self.calls += 1
+        self.reached.set()
+        await self.open.wait()
+        await env.append(Message("assistant", f"Answer {self.calls}"))
+
+
+def _once(runtime: Runtime, text: str = "a", **fields: Any) -> asyncio.Task[Outcome]:
+    return ask(runtime, text, key="k", **fields)
+
+
+async def _taken_back(task: asyncio.Task[Outcome]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert task.cancelled()
+
+
+async def test_a_repeat_gets_the_first_ones_outcome_while_it_runs_and_afterwards(
+    runtime: Runtime, answering: Answering
+) -> None:
+    model = Held()
+    answering(model)
+    watched = Watched(runtime)
+    first = _once(runtime)
+    await model.reached.wait()
+    second = _once(runtime, when_busy="reject")
+    await asyncio.sleep(0)
+    assert [one.queued for one in watched.states][-1] == 0
+    model.open.set()
+    outcome = await first
+    assert await second == outcome
+    assert await runtime.session(PAIR).close()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert runtime.find(PAIR) is None
+    assert await _once(runtime) == outcome
+    # What asked in vain is not kept either.
+    assert runtime.find(PAIR) is None
+    assert (model.calls, len(watched.done)) == (1, 1)
+
+
+async def test_a_repeat_after_the_session_was_let_go_opens_nothing(
+    runtime: Runtime, answering: Answering
+) -> None:
+    write_config("[sessions]\nidle_seconds = 0.01\n")
+    answering(Scripted(["One."]))
+    outcome = await _once(runtime)
+    async with asyncio.timeout(10):
+        while runtime.session(PAIR).thread is not None:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.005)
+    assert await _once(runtime) == outcome
+    assert runtime.session(PAIR).thread is None
+
+
+async def test_another_prompt_under_a_key_is_refused_and_another_pair_has_its_own(
+    runtime: Runtime, answering: Answering
+) -> None:
+    model = Held()
+    answering(model)
+    first = _once(runtime)
+    await model.reached.wait()
+    with pytest.raises(InvalidParams) as running:
+        await _once(runtime, "b")
+    model.open.set()
+    await first
+    await runtime.session(PAIR).close()
+    with pytest.raises(InvalidParams) as used:
+        await _once(runtime, "b")
+    assert runtime.find(PAIR) is None
+    assert running.value.data == used.value.data == {"path": "key"}
+    assert (await _once(runtime, "b", pair=Pair("assistant", "other"))).done.text == "Answer 2"
+
+
+async def test_cancelling_the_repeat_lets_the_first_go_on(
+    runtime: Runtime, answering: Answering
+) -> None:
+    model = Held()
+    answering(model)
+    first = _once(runtime)
+    await model.reached.wait()
+    second, third = _once(runtime), _once(runtime)
+    await asyncio.sleep(0)
+    await _taken_back(second)
+    model.open.set()
+    assert (await first).done.text == "Answer 1"
+    assert await third == await first
+
+
+async def test_cancelling_the_first_once_its_turn_has_begun_is_the_outcome_of_both(
+    runtime: Runtime, answering: Answering
+) -> None:
+    model = Held()
+    answering(model)
+    first = _once(runtime)
+    await model.reached.wait()
+    second = _once(runtime)
+    await asyncio.sleep(0)
+    await _taken_back(first)
+    outcome = await second
+    assert (outcome.done.stop_reason, outcome.turn) == ("cancelled", 1)
+    assert await _once(runtime) == outcome
+    assert model.calls == 1
+
+
+async def test_cancelling_the_first_before_its_turn_leaves_the_turn_to_the_repeat(
+    runtime: Runtime, answering: Answering
+) -> None:
+    model = Held()
+    answering(model)
+    blocking = ask(runtime, "first")
+    await model.reached.wait()
+    first, second = _once(runtime), _once(runtime)
+    await asyncio.sleep(0)
+    await _taken_back(first)
+    model.open.set()
+    await blocking
+    outcome = await second
+    assert (outcome.done.stop_reason, outcome.turn) == ("end_turn", 2)
+    assert await _once(runtime) == outcome
+
+
+async def test_a_prompt_that_ended_before_its_turn_began_uses_no_key_up(
+    runtime: Runtime, answering: Answering
+) -> None:
+    model = Held()
+    answering(model)
+    blocking = ask(runtime, "first")
+    await model.reached.wait()
+    first = _once(runtime)
+    await asyncio.sleep(0)
+    await _taken_back(first)
+    again, repeat = _once(runtime), _once(runtime)
+    await asyncio.sleep(0)
+    assert await runtime.session(PAIR).close()
+    assert [(one.done.stop_reason, one.turn) for one in (await again, await repeat)] == [
+        ("closed", None)
+    ] * 2
+    assert (await blocking).done.stop_reason == "closed"
+    model.open.set()
+    assert (await _once(runtime)).turn == 2
+
+
+async def test_errors_use_no_key_up_and_are_those_of_everyone_who_waited(
+    runtime: Runtime, answering: Answering
+) -> None:
+    write_config("[models]\nmax_retries = 0\n")
+    failing = Reply(error=ModelUnreachable("gone"), delay_seconds=0.01)
+    answering(Scripted([failing, "Busy.", "Fine."]))
+    both = [_once(runtime), _once(runtime)]
+    for task in both:
+        with pytest.raises(ModelUnreachable):
+            await task
+    busy = ask(runtime, "x")
+    with pytest.raises(Busy):
+        await _once(runtime, when_busy="reject")
+    await busy
+    with pytest.raises(OptionsDiffer):
+        await _once(runtime, options=SessionOptions(max_turns=3))
+    assert (await _once(runtime)).done.text == "Fine."
+
+
+async def test_a_pair_that_could_not_be_opened_is_tried_anew(
+    runtime: Runtime, answering: Answering
+) -> None:
+    answering(Scripted(["Here."]))
+    pair = Pair("later", "x")
+    with pytest.raises(UnknownAgent):
+        await _once(runtime, pair=pair)
+    write_agent("later")
+    assert (await _once(runtime, pair=pair)).done.text == "Here."
+
+
+async def test_a_prompt_that_enters_a_turn_keeps_its_key_for_that_turn(
+    runtime: Runtime, answering: Answering
+) -> None:
+    model = Held()
+    answering(model)
+    running = ask(runtime, "x")
+    await model.reached.wait()
+    entering, repeat = (_once(runtime, when_busy="steer") for _ in range(2))
+    await asyncio.sleep(0)
+    model.open.set()
+    outcome = await running
+    assert [await entering, await repeat, await _once(runtime)] == [outcome] * 3
+    texts = [message.text for message in await runtime.read(PAIR)]
+    assert texts == ["x", "Answer 1", "a", "Answer 2"]
+
+
+async def test_what_nobody_asked_for_longest_is_forgotten_first(
+    runtime: Runtime, answering: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "KEPT_CHARACTERS", 2500)
+    answering(Scripted([f"Answer {number}" for number in range(9)]))
+
+    async def text(key: str) -> str:
+        return (await ask(runtime, "a", key=key)).done.text
+
+    assert [await text(key) for key in "aba"] == ["Answer 0", "Answer 1", "Answer 0"]
+    assert [await text(key) for key in "cab"] == ["Answer 2", "Answer 0", "Answer 3"]
+
+
+async def test_a_key_may_be_used_while_others_are_forgotten(
+    runtime: Runtime, answering: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "KEPT_CHARACTERS", 1)
+    model = Held()
+    model.open.set()
+    answering(model)
+    other = Pair("assistant", "other")
+    outcome = await ask(runtime, "a", key="last")
+    assert await ask(runtime, "a", key="last") == outcome
+    model.open.clear()
+    model.reached.clear()
+    held = ask(runtime, "a", other, key="held")
+    await model.reached.wait()
+    repeat = ask(runtime, "a", other, key="held")
+    await asyncio.sleep(0)
+    model.open.set()
+    assert await held == await repeat
