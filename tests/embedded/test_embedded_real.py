@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import os
 import signal
 import socket
@@ -235,3 +236,17 @@ def ends(line: socket.socket) -> bool:
         return line.recv(1) == b""
     except ConnectionResetError:
         return True
+
+
+def test_doctor_asks_it_and_is_answered(cache: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "treadle", "doctor", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=BOUND_SECONDS,
+    )
+    found = json.loads(done.stdout)
+    (model,) = found["models"]
+    assert model.pop("seconds") > 0
+    assert model == {"model": "embedded", "agents": {"assistant": "default"}, "answers": True}
+    assert (found["embedded"]["whole"], done.returncode) == (True, 0)

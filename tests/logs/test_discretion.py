@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,11 @@ def talk(tmp_path: Path) -> dict[str, str]:
     script = tmp_path / "script.jsonl"
     script.write_text(f"{json.dumps(call)}\n{json.dumps({'text': ANSWER})}\n")
     return {"TREADLE_MODEL": f"scripted:{script}", **KEYS}
+
+
+def write_lines(path: str, lines: Iterable[str]) -> None:
+    """Write a script."""
+    Path(path).write_text("\n".join(lines))
 
 
 def logged() -> str:
@@ -112,6 +118,25 @@ async def test_each_request_is_told_with_its_end_and_nothing_of_its_params(
             "session/list: -32602",
             "shutdown: ok",
         )
+    ]
+
+
+async def test_turns_are_told_with_their_session_hidden_in_a_hash(talk: dict[str, str]) -> None:
+    script = talk["TREADLE_MODEL"].partition(":")[2]
+    replies = ({"text": "one"}, {"error": {"reason": "model_auth", "message": ANSWER}})
+    write_lines(script, map(json.dumps, replies))
+    async with daemon(env=talk) as client:
+        await client.request("session/prompt", pair(INSTANCE, prompt="Hi"))
+        with pytest.raises(RpcError):
+            await client.request("session/prompt", pair(INSTANCE, prompt="Hi"))
+        await client.request("session/close", pair(INSTANCE))
+        assert await client.end() == 0
+    name = f"assistant/{hashlib.sha256(INSTANCE.encode()).hexdigest()[:8]}"
+    assert re.findall(r"treadle\.runtime\.session: (.*)\n", logged()) == [
+        f"{name} is open, with 0 messages",
+        f"turn 1 of {name}: end_turn after 1 steps",
+        f"turn 2 of {name}: error (model_auth) after 1 steps",
+        f"{name} is held no longer",
     ]
 
 

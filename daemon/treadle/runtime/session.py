@@ -35,6 +35,7 @@ from treadle.runtime.outbox import (
 )
 from treadle.runtime.prompt import Outcome, Prompt, Steered
 from treadle.runtime.services import Services
+from treadle.runtime.shown import shown
 from treadle.runtime.turn_in_flight import StopCause, TurnInFlight, TurnStopped
 from treadle.thread.message import Usage
 from treadle.thread.thread import Thread
@@ -308,6 +309,8 @@ class Session:
             terms = self._terms or Terms(options, default_cwd)
             self._opened = await asyncio.to_thread(open_session, self.pair, self._services, terms)
             self._terms = self._opened.terms
+            messages = len(self._opened.thread.messages)
+            logger.info("%s is open, with %d messages", shown(self.pair), messages)
         return self._opened
 
     async def _run_prompt(self, prompt: Prompt, turn: TurnInFlight) -> None:
@@ -383,6 +386,14 @@ class Session:
         turn.askers.tell(payload)
 
     def _tell_the_end(self, turn: TurnInFlight, ended: TurnEnded) -> None:
+        reason = getattr(ended.error, "reason", "")
+        logger.info(
+            "turn %s of %s: %s after %d steps",
+            turn.number or "without a number",
+            shown(self.pair),
+            f"{ended.done.stop_reason} ({reason})" if reason else ended.done.stop_reason,
+            ended.done.steps,
+        )
         if isinstance(ended.error, StorageDegraded):
             self._storage = "degraded"
         elif turn.number is not None:
@@ -412,6 +423,7 @@ class Session:
         opened, self._opened = self._opened, None
         if opened is not None:
             await asyncio.to_thread(opened.close)
+            logger.info("%s is held no longer", shown(self.pair))
 
     async def _close(self) -> bool:
         await self._let_go()

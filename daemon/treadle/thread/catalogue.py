@@ -100,6 +100,27 @@ def thread_files(data: Path, problems: list[ThreadProblem]) -> Iterator[Path]:
                     yield path
 
 
+def pair_of(data: Path, path: Path) -> tuple[str, str]:
+    """Tell whose thread a file is: by its names, or by its first line where they are hashed.
+
+    Raises:
+        NotOurs: neither says so.
+        OSError: it cannot be read.
+    """
+    agent, instance = decode_name(path.parent.name), decode_name(path.stem)
+    if agent is not None and instance is not None:
+        return agent, instance
+    with path.open("rb") as file:
+        line = file.readline(HEADER_BYTES)
+    try:
+        header = decode_record(line).thread
+    except (msgspec.MsgspecError, RecursionError):
+        header = None
+    if header is None or thread_path(data, header.agent, header.instance) != path:
+        raise NotOurs("neither its name nor its first line says whose thread this is")
+    return header.agent, header.instance
+
+
 def _entries(folder: Path, problems: list[ThreadProblem]) -> list[Path]:
     try:
         return sorted(folder.iterdir())
@@ -125,27 +146,6 @@ def _look_at(data: Path, path: Path) -> StoredThread:
         updated_ns=status.st_mtime_ns,
         held_by=holder(path) if may_be_held else None,
     )
-
-
-def pair_of(data: Path, path: Path) -> tuple[str, str]:
-    """Tell whose thread a file is: by its names, or by its first line where they are hashed.
-
-    Raises:
-        NotOurs: neither says so.
-        OSError: it cannot be read.
-    """
-    agent, instance = decode_name(path.parent.name), decode_name(path.stem)
-    if agent is not None and instance is not None:
-        return agent, instance
-    with path.open("rb") as file:
-        line = file.readline(HEADER_BYTES)
-    try:
-        header = decode_record(line).thread
-    except (msgspec.MsgspecError, RecursionError):
-        header = None
-    if header is None or thread_path(data, header.agent, header.instance) != path:
-        raise NotOurs("neither its name nor its first line says whose thread this is")
-    return header.agent, header.instance
 
 
 def _count_messages(path: Path) -> int:
