@@ -12,9 +12,10 @@ from support.person import write_agent, write_config
 from support.sessions import PAIR, Answering, Watched, ask
 from treadle.agents.options import SessionOptions
 from treadle.errors import Busy, InvalidParams, ModelUnreachable, OptionsDiffer, UnknownAgent
+from treadle.models.completion import Delta
 from treadle.models.scripted import Reply, Scripted
 from treadle.runtime import keys
-from treadle.runtime.outbox import Pair
+from treadle.runtime.outbox import Pair, TurnEnded
 from treadle.runtime.prompt import Outcome
 from treadle.runtime.runtime import Runtime
 from treadle.thread.message import Message
@@ -58,9 +59,15 @@ async def test_a_repeat_gets_the_first_ones_outcome_while_it_runs_and_afterwards
     second = _once(runtime, when_busy="reject")
     await asyncio.sleep(0)
     assert [one.queued for one in watched.states][-1] == 0
+    heard: list[object] = []
+    third = _once(runtime, on_event=heard.append)
+    await asyncio.sleep(0)
     model.open.set()
     outcome = await first
-    assert await second == outcome
+    assert [await second, await third] == [outcome] * 2
+    assert heard == [Delta("text", "Answer 1"), TurnEnded(outcome.done, None)]
+    assert await _once(runtime, on_event=heard.append) == outcome
+    assert heard[2:] == heard[:2]
     assert await runtime.session(PAIR).close()
     await asyncio.sleep(0)
     await asyncio.sleep(0)

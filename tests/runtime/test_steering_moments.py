@@ -266,6 +266,9 @@ async def test_a_prompt_is_stopped_by_itself_whether_it_runs_or_waits(
     assert await session.stop_prompt(prompts[0])
     assert not await session.stop_prompt(prompts[0])
     assert not await session.stop_prompt(prompt("runs"))
+    stranger = Pair("assistant", "stranger")
+    assert not await runtime.session(stranger).stop_prompt(prompt("runs"))
+    assert runtime.find(stranger) is None
     outcomes = [await tasks[0], waited, await tasks[2]]
 
     assert [(one.done.stop_reason, one.turn) for one in outcomes] == [

@@ -10,7 +10,8 @@ import logging
 from dataclasses import dataclass
 
 from treadle.errors import TreadleError
-from treadle.runtime.outbox import TurnPayload
+from treadle.models.completion import Delta
+from treadle.runtime.outbox import TurnEnded, TurnPayload
 from treadle.runtime.prompt import Outcome, Prompt
 from treadle.turn.events import StepStarted
 
@@ -79,19 +80,32 @@ class Askers:
     def tell(self, payload: StepStarted | TurnPayload) -> None:
         """Tell those whose own turn this is."""
         for asker in tuple(self._askers):
-            on_event = asker.prompt.on_event
-            if on_event is None or asker.is_repeat:
-                continue
-            try:
-                on_event(payload)
-            except Exception:
-                logger.exception("a prompt's listener raised")
+            if not asker.is_repeat:
+                _tell(asker.prompt, payload)
 
     def settle(self, outcome: Outcome | TreadleError) -> None:
         """Give everybody the turn's outcome."""
         for asker in self._askers:
+            if asker.is_repeat and isinstance(outcome, Outcome):
+                tell_whole(asker.prompt, outcome)
             asker.settle(outcome)
 
     def _heir(self, asker: Asker) -> Asker | None:
         key = asker.prompt.key
         return next((one for one in self._askers if one.is_repeat and one.prompt.key == key), None)
+
+
+def tell_whole(prompt: Prompt, outcome: Outcome) -> None:
+    """Tell a prompt that another one answered, in one piece, what it did not hear."""
+    if outcome.done.text:
+        _tell(prompt, Delta("text", outcome.done.text))
+    _tell(prompt, TurnEnded(outcome.done, None))
+
+
+def _tell(prompt: Prompt, payload: StepStarted | TurnPayload) -> None:
+    if prompt.on_event is None:
+        return
+    try:
+        prompt.on_event(payload)
+    except Exception:
+        logger.exception("a prompt's listener raised")

@@ -31,7 +31,7 @@ class Prompt:
         when_busy: while a turn runs: wait behind it, be refused, or enter it.
         key: under which the same prompt runs once, however often it is asked.
         on_event: told what happens in its turn, from the moment at which it has one; a prompt
-            that is answered by what another of the same key does hears nothing.
+            that another of the same key answers hears the whole text at the end, and the end.
     """
 
     messages: Sequence[Message]

@@ -21,7 +21,7 @@ from treadle.errors import (
     TreadleError,
     WrongTurn,
 )
-from treadle.runtime.askers import Asker
+from treadle.runtime.askers import Asker, tell_whole
 from treadle.runtime.lane import Job, Lane
 from treadle.runtime.opened import Opened, Terms, open_session
 from treadle.runtime.outbox import (
@@ -130,6 +130,7 @@ class Session:
         """
         known = self._known(prompt)
         if isinstance(known, Outcome):
+            tell_whole(prompt, known)
             return known
         turn = known or self._entered(prompt) or self._begin(prompt)
         asker = turn.askers.join(prompt, is_repeat=known is not None)
@@ -173,6 +174,7 @@ class Session:
             asker = turn.askers.find(prompt)
             if asker is not None:
                 return await self._stop(turn, asker)
+        self._leave_if_unused()
         return False
 
     async def cancel(self, number: int | None = None) -> int | None:
