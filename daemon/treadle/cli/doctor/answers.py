@@ -163,13 +163,13 @@ def _check(asked: Asked, *, offline: bool) -> Check:
     name = f"model/{asked.spec.model}"
     said_by = ", ".join(f"{agent} ({place})" for agent, place in asked.agents.items())
     where = f" at {_url(asked.spec)}" if asked.spec.kind == "endpoint" else ""
-    detail = f"answers for {said_by}{where}"
+    whom = f"for {said_by}{where}"
     if offline:
-        return Check(name, "ok", f"{detail}; not asked, because of --offline")
+        return Check(name, "ok", f"is to answer {whom}; not asked, because of --offline")
     if asked.error is not None:
-        problem = f"{detail}, and fails: {asked.error.message} [{_reason(asked.error)}]"
-        return Check(name, "problem", problem, _fix(asked))
-    return Check(name, "ok", f"{detail}; it did in {asked.seconds:.1f} s")
+        failure = f"{asked.error.message} [{_reason(asked.error)}]"
+        return Check(name, "problem", f"should answer {whom}: {failure}", _fix(asked))
+    return Check(name, "ok", f"answers {whom}; it did in {asked.seconds:.1f} s")
 
 
 def _fix(asked: Asked) -> str:
