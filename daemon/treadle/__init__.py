@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from treadle.turn.loop import Loop as Loop
     from treadle.turn.loop import ToolResultLoop as ToolResultLoop
     from treadle.turn.max_iterations import MaxIterations as MaxIterations
+    from treadle.turn.retry import Retry as Retry
     from treadle.turn.session_log import SessionLog as SessionLog
+    from treadle.turn.steering import Inbox as Inbox
+    from treadle.turn.steering import Steering as Steering
     from treadle.turn.system_prompt import SystemPrompt as SystemPrompt
     from treadle.turn.tools import Tools as Tools
     from treadle.version import __version__ as __version__
@@ -39,16 +42,19 @@ else:
         "Agent": "treadle.turn.agent",
         "App": "treadle.stack.stack",
         "Env": "treadle.turn.env",
+        "Inbox": "treadle.turn.steering",
         "LocalSandbox": "treadle.sandbox.local",
         "Loop": "treadle.turn.loop",
         "MaxIterations": "treadle.turn.max_iterations",
         "Message": "treadle.thread.message",
         "OpenAICompletion": "treadle.models.openai",
         "Reply": "treadle.models.scripted",
+        "Retry": "treadle.turn.retry",
         "Scripted": "treadle.models.scripted",
         "ScriptedCall": "treadle.models.scripted",
         "SessionLog": "treadle.turn.session_log",
         "Stack": "treadle.stack.stack",
+        "Steering": "treadle.turn.steering",
         "SystemPrompt": "treadle.turn.system_prompt",
         "Tool": "treadle.tools.tool",
         "ToolCall": "treadle.thread.message",

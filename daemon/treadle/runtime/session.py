@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from treadle.agents.options import SessionOptions
 from treadle.errors import (
@@ -19,7 +19,6 @@ from treadle.errors import (
     NotRunning,
     StorageDegraded,
     TreadleError,
-    WrongTurn,
 )
 from treadle.runtime.askers import Asker, tell_whole
 from treadle.runtime.lane import Job, Lane
@@ -37,6 +36,7 @@ from treadle.runtime.prompt import Outcome, Prompt, Steered
 from treadle.runtime.services import Services
 from treadle.runtime.shown import shown
 from treadle.runtime.turn_in_flight import StopCause, TurnInFlight, TurnStopped
+from treadle.runtime.turn_queue import TurnQueue
 from treadle.thread.message import Usage
 from treadle.thread.thread import Thread
 from treadle.turn.agent import Agent
@@ -50,13 +50,6 @@ T = TypeVar("T")
 # A close waits this long for its place in the lane once the turn was stopped: for a thread that
 # is just being opened, and for the last flush.
 CLOSE_SECONDS = 1.5
-
-
-class _Asked(NamedTuple):
-    """What a turn was asked by, and its place in the lane."""
-
-    prompt: Prompt
-    job: Job[None]
 
 
 class Session:
@@ -78,8 +71,7 @@ class Session:
         self._on_rest = on_rest
         self._lane = Lane(on_told=self._announce, on_empty=self._rest)
         self._opened: Opened | None = None
-        # The running one first, then those that wait.
-        self._turns: dict[TurnInFlight, _Asked] = {}
+        self._turns = TurnQueue()
         self._running: TurnInFlight | None = None
         self._storage: Storage = "ok"
         self._terms: Terms | None = None  # while it is open, whether or not anything is held
@@ -154,9 +146,9 @@ class Session:
             NotRunning: the expected turn has ended or not begun.
             WrongTurn: another turn runs.
         """
-        turn = self._current()
         if expected_turn is not None:
-            self._require_running(turn, expected_turn)
+            self._require_running(expected_turn)
+        turn = self._turns.open
         if turn is not None and turn.inbox.put(*said.messages):
             return Steered(injected=True, turn=turn.number)
         self._begin(said)
@@ -170,12 +162,11 @@ class Session:
         Returns:
             Whether it was there and has ended.
         """
-        for turn in self._turns:
-            asker = turn.askers.find(prompt)
-            if asker is not None:
-                return await self._stop(turn, asker)
-        self._leave_if_unused()
-        return False
+        found = self._turns.find(prompt)
+        if found is None:
+            self._leave_if_unused()
+            return False
+        return await self._stop(*found)
 
     async def cancel(self, number: int | None = None) -> int | None:
         """Stop the running turn, or only the turn with this number.
@@ -184,7 +175,7 @@ class Session:
             The number of the turn that was stopped, 0 for one that had none yet;
             None when there was nothing to stop or it has not ended yet.
         """
-        turn = next(iter(self._turns), None)
+        turn = self._turns.first
         if turn is None or (number is not None and number != turn.number):
             return None
         ended = await turn.stop("cancelled")
@@ -202,33 +193,21 @@ class Session:
             Busy: the thread is still being opened after the bound; the close follows that.
         """
         job = self._submit(self._close)
-        for turn in self._turns:
-            turn.mark(cause)
-        if self._turns:
-            await next(iter(self._turns)).stop(cause)
+        self._turns.mark(cause)
+        if self._turns.first is not None:
+            await self._turns.first.stop(cause)
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 return await job.outcome
         except TimeoutError:
             raise Busy("the session is still being opened; it is closed right after") from None
 
-    def _current(self) -> TurnInFlight | None:
-        """Return the turn that runs or is about to, as long as it takes what is said to it."""
-        turn = next(iter(self._turns), None)
-        return None if turn is None or turn.inbox.is_sealed else turn
-
-    def _require_running(self, turn: TurnInFlight | None, expected: int) -> None:
-        """Refuse text that is for another turn than the one that runs.
-
-        Raises:
-            NotRunning: none runs.
-            WrongTurn: another one does.
-        """
-        if turn is None or turn.number is None:
+    def _require_running(self, expected: int) -> None:
+        try:
+            self._turns.require_running(expected)
+        except NotRunning:
             self._leave_if_unused()
-            raise NotRunning(f"turn {expected} does not run; without expectedTurn text begins one")
-        if turn.number != expected:
-            raise WrongTurn(f"turn {turn.number} runs, not turn {expected}", active=turn.number)
+            raise
 
     def _known(self, prompt: Prompt) -> TurnInFlight | Outcome | None:
         """Return what answers a prompt that was asked before, by its key.
@@ -254,10 +233,10 @@ class Session:
         """
         if prompt.when_busy == "reject" and self._turns:
             raise Busy("the session runs a turn; wait for it, cancel it, or queue behind it")
-        turn = self._current()
+        turn = self._turns.open
         if turn is None or prompt.when_busy != "steer":
             return None
-        terms = self._terms or Terms(self._turns[turn].prompt.options, None)
+        terms = self._terms or Terms(self._turns.options(turn), None)
         terms.require(prompt.options)
         turn.inbox.put(*prompt.messages)
         return turn
@@ -265,7 +244,7 @@ class Session:
     def _begin(self, prompt: Prompt) -> TurnInFlight:
         """Give a prompt a turn at the end of the lane."""
         turn = TurnInFlight()
-        self._turns[turn] = _Asked(prompt, self._submit(lambda: self._run_prompt(prompt, turn)))
+        self._turns.add(turn, prompt, self._submit(lambda: self._run_prompt(prompt, turn)))
         if len(self._turns) > 1:
             self._announce()
         return turn
@@ -277,11 +256,11 @@ class Session:
         if turn.askers.release(asker, has_begun=turn.number is not None):
             asker.settle(_never_begun())
             return True
-        job = self._turns[turn].job
+        job = self._turns.job(turn)
         if job.has_begun:
             return await turn.stop("cancelled")
         self._lane.withdraw(job)
-        del self._turns[turn]
+        self._turns.remove(turn)
         self._conclude(turn, Outcome(turn.end(None)))
         self._announce()
         return True
@@ -329,7 +308,7 @@ class Session:
             logger.exception("a turn failed in a way nobody foresaw")
             error = InternalError("the turn failed inside the daemon; its log says how")
         finally:
-            del self._turns[turn]
+            self._turns.remove(turn)
             self._running = None
             done = turn.end(error)
         self._tell_the_end(turn, TurnEnded(done, error))

@@ -1,0 +1,88 @@
+"""The turns of one session, the one that runs first: which of them is meant by what is asked.
+
+Refuses to know how a turn runs, and who is told.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from treadle.agents.options import SessionOptions
+from treadle.errors import NotRunning, WrongTurn
+from treadle.runtime.askers import Asker
+from treadle.runtime.lane import Job
+from treadle.runtime.prompt import Prompt
+from treadle.runtime.turn_in_flight import StopCause, TurnInFlight
+
+
+class _Asked(NamedTuple):
+    """What a turn was asked by, and its place in the lane."""
+
+    prompt: Prompt
+    job: Job[None]
+
+
+class TurnQueue:
+    """Turns in order of arrival; one that has ended is taken out by whoever ended it."""
+
+    def __init__(self) -> None:
+        self._turns: dict[TurnInFlight, _Asked] = {}
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def __contains__(self, turn: TurnInFlight) -> bool:
+        return turn in self._turns
+
+    @property
+    def first(self) -> TurnInFlight | None:
+        """The turn that runs or is about to."""
+        return next(iter(self._turns), None)
+
+    @property
+    def open(self) -> TurnInFlight | None:
+        """The turn that runs or is about to, as long as it takes what is said to it."""
+        turn = self.first
+        return None if turn is None or turn.inbox.is_sealed else turn
+
+    def add(self, turn: TurnInFlight, prompt: Prompt, job: Job[None]) -> None:
+        """Put a turn at the end."""
+        self._turns[turn] = _Asked(prompt, job)
+
+    def remove(self, turn: TurnInFlight) -> None:
+        """Take a turn out."""
+        del self._turns[turn]
+
+    def job(self, turn: TurnInFlight) -> Job[None]:
+        """Return a turn's place in the lane."""
+        return self._turns[turn].job
+
+    def options(self, turn: TurnInFlight) -> SessionOptions:
+        """Return the options that a turn was asked with."""
+        return self._turns[turn].prompt.options
+
+    def find(self, prompt: Prompt) -> tuple[TurnInFlight, Asker] | None:
+        """Return the turn that answers this very prompt, and its place among those who asked."""
+        for turn in self._turns:
+            asker = turn.askers.find(prompt)
+            if asker is not None:
+                return turn, asker
+        return None
+
+    def mark(self, cause: StopCause) -> None:
+        """Have every turn end without beginning, when its time comes."""
+        for turn in self._turns:
+            turn.mark(cause)
+
+    def require_running(self, expected: int) -> None:
+        """Refuse text that is for another turn than the one that runs.
+
+        Raises:
+            NotRunning: none runs that takes it.
+            WrongTurn: another one does.
+        """
+        turn = self.open
+        if turn is None or turn.number is None:
+            raise NotRunning(f"turn {expected} does not run; without expectedTurn text begins one")
+        if turn.number != expected:
+            raise WrongTurn(f"turn {turn.number} runs, not turn {expected}", active=turn.number)
