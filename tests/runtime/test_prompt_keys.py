@@ -20,6 +20,7 @@ from treadle.runtime.prompt import Outcome
 from treadle.runtime.runtime import Runtime
 from treadle.thread.message import Message
 from treadle.turn.env import Env
+from treadle.turn.events import StepStarted
 
 
 class Held:
@@ -148,7 +149,8 @@ async def test_cancelling_the_first_before_its_turn_leaves_the_turn_to_the_repea
     answering(model)
     blocking = ask(runtime, "first")
     await model.reached.wait()
-    first, second = _once(runtime), _once(runtime)
+    heard: list[object] = []
+    first, second = _once(runtime), _once(runtime, on_event=heard.append)
     await asyncio.sleep(0)
     await _taken_back(first)
     model.open.set()
@@ -156,6 +158,24 @@ async def test_cancelling_the_first_before_its_turn_leaves_the_turn_to_the_repea
     outcome = await second
     assert (outcome.done.stop_reason, outcome.turn) == ("end_turn", 2)
     assert await _once(runtime) == outcome
+    assert heard == [StepStarted(1), TurnEnded(outcome.done, None)]
+
+
+async def test_when_nobody_who_asked_is_left_nothing_runs(
+    runtime: Runtime, answering: Answering
+) -> None:
+    model = Held()
+    answering(model)
+    blocking = ask(runtime, "first")
+    await model.reached.wait()
+    first, second = _once(runtime), _once(runtime)
+    await asyncio.sleep(0)
+    await _taken_back(first)
+    await _taken_back(second)
+    model.open.set()
+    await blocking
+    assert (await ask(runtime, "after")).turn == 2
+    assert model.calls == 2
 
 
 async def test_a_prompt_that_ended_before_its_turn_began_uses_no_key_up(

@@ -21,7 +21,7 @@ from treadle.runtime.outbox import Pair, TurnEnded
 from treadle.runtime.prompt import Outcome, Prompt, Steered
 from treadle.runtime.runtime import Runtime
 from treadle.thread import journal
-from treadle.thread.message import Message
+from treadle.thread.message import Message, ToolCall
 from treadle.thread.replay import load
 from treadle.turn.env import Env
 from treadle.turn.events import StepStarted
@@ -173,11 +173,17 @@ async def test_words_for_a_turn_that_will_not_end_are_kept_when_it_is_left_behin
     began, released, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def stubborn(env: Env) -> None:
+        if env.iteration == 1:
+            calls = [ToolCall("c1", "read", {"path": "x"})]
+            await env.append(Message("assistant", "Look", tool_calls=calls))
+            return
         began.set()
         while not released.is_set():
             with contextlib.suppress(asyncio.CancelledError):
                 await released.wait()
-        ended.set()
+        # It leaves the result it has to read unread, so that its loop goes on for many steps.
+        if env.iteration > 5:
+            ended.set()
 
     answering(stubborn)
     running = ask(runtime, "a")
@@ -189,7 +195,10 @@ async def test_words_for_a_turn_that_will_not_end_are_kept_when_it_is_left_behin
     assert (await ask(runtime, "c")).turn == 2
     released.set()
     await ended.wait()
-    assert _kept() == [(1, "a"), (1, "b"), (2, "c"), (2, "Fine.")]
+    assert runtime.session(PAIR).state == "idle"
+    assert [text for _, text in _kept() if text in ("a", "b", "c", "Fine.")] == [
+        *("a", "b", "c", "Fine.")
+    ]
 
 
 async def test_text_for_a_stranger_or_in_vain_leaves_nothing(
