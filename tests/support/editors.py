@@ -9,6 +9,36 @@ from support.model_server import Answer, Request, last_user_text
 # Nine lines, which is more than fits into a message.
 LONG = "\n".join(f"line {number}" for number in range(9))
 
+# What is heard of a prompt that reads the notes, as `told` tells it.
+READS_THE_NOTES = [
+    ("session/state", "running"),
+    ("session/toolCall", {"path": "notes.txt"}),
+    ("session/toolResult", "1\tpelican"),
+    ("session/delta reasoning", "Hm."),
+    ("session/delta text", "It says pelican."),
+    ("session/done", "end_turn"),
+    ("session/state", "idle"),
+]
+
+# What is shown of its progress.
+WORK_OF_READING = [
+    ("work begin", "assistant · p"),
+    ("work report", "waiting for the model"),
+    ("work report", 'read {"path":"notes.txt"}'),
+    ("work report", "waiting for the model"),
+    ("work report", "thinking"),
+    ("work report", "answering"),
+    ("work end", "end_turn"),
+]
+
+# What is heard of a slow prompt that was cancelled.
+CANCELLED = [
+    ("session/state", "running"),
+    ("session/delta text", "One two"),
+    ("session/done", "cancelled"),
+    ("session/state", "idle"),
+]
+
 
 def answer(request: Request) -> Answer:
     """Read the notes, speak slowly or at length where asked to; else say what was said."""

