@@ -198,6 +198,28 @@ async def test_a_prompt_s_progress_begins_reports_and_ends_before_its_reply(tmp_
     assert "".join(each["text"] for each in parts if each["kind"] == "reasoning") == "Hm."
 
 
+async def test_a_prompt_that_entered_a_turn_late_gets_the_text_that_it_has_not_heard() -> None:
+    async with conversation(lambda _: Answer("Once upon a time.", pause_after=4)) as (client, _):
+        first = client.ask("session/prompt", pair("p", prompt="Tell"))
+        await client.until(lambda: len(client.of("session/delta")) == 4)
+        late = pair("p", prompt="Short!", whenBusy="steer", partialResultToken="late")
+        second = client.ask("session/prompt", late)
+        await client.request("session/cancel", pair("p"))
+        assert (await first)["text"] == (await second)["text"] == "Once upon a time."
+
+
+async def test_prompts_keep_their_order_while_documents_are_loaded() -> None:
+    async with conversation(echo) as (client, _):
+        uri = "file:///notes.txt"
+        document = {"uri": uri, "languageId": "text", "version": 1, "text": "one"}
+        client.notify("textDocument/didOpen", {"textDocument": document})
+        link = [{"type": "resource_link", "uri": uri}]
+        answers = [
+            client.ask("session/prompt", pair("o", prompt=prompt)) for prompt in (link, "two")
+        ]
+        assert [(await answer)["turn"] for answer in answers] == [1, 2]
+
+
 async def test_progress_ends_with_the_error_that_the_prompt_ends_with() -> None:
     async with conversation(lambda _: Answer(status=401)) as (client, _):
         with pytest.raises(RpcError):
@@ -208,7 +230,7 @@ async def test_progress_ends_with_the_error_that_the_prompt_ends_with() -> None:
 
 
 async def test_a_token_in_use_is_refused_and_free_again_after_its_request() -> None:
-    async with conversation(lambda _: Answer(hang=True)) as (client, _):
+    async with conversation(lambda _: Answer("Never said.", pause_after=0)) as (client, _):
         first = client.ask("session/prompt", pair("a", prompt="Hi", workDoneToken="t"))
         await client.until(lambda: bool(progress(client, "t")))
         with pytest.raises(RpcError) as refused:
@@ -223,7 +245,7 @@ async def test_a_token_in_use_is_refused_and_free_again_after_its_request() -> N
 
 
 async def test_cancelling_the_progress_of_a_prompt_that_waits_stops_that_one_alone() -> None:
-    async with conversation(lambda _: Answer(hang=True)) as (client, _):
+    async with conversation(lambda _: Answer("Never said.", pause_after=0)) as (client, _):
         first = client.ask("session/prompt", pair("a", prompt="One", workDoneToken=1))
         second = client.ask("session/prompt", pair("a", prompt="Two", workDoneToken=2))
         await client.until(lambda: len(client.of("$/progress")) >= 2)
@@ -236,7 +258,9 @@ async def test_cancelling_the_progress_of_a_prompt_that_waits_stops_that_one_alo
 
 
 async def test_a_command_shows_progress_under_a_token_that_the_editor_agreed_to() -> None:
-    async with conversation(lambda _: Answer(hang=True), capabilities=WINDOW) as (client, _):
+    async with conversation(
+        lambda _: Answer("Never said.", pause_after=0), capabilities=WINDOW
+    ) as (client, _):
         client.answers["window/workDoneProgress/create"] = lambda _: None
         answer = client.ask(
             "workspace/executeCommand", command("session/prompt", pair("a", prompt="Hi"))

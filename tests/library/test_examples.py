@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import json
 import os
 import shlex
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from support.model_server import ModelServer, memory
+from support.peers import require_program
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # Far more than any of them takes on a busy machine.
@@ -56,9 +58,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_every_example_has_a_test() -> None:
-    names = {path.name for path in EXAMPLES.glob("*.py")}
+    names = {path.name for path in EXAMPLES.glob("*.*")}
 
-    assert names == {"remember.py", "own_layer.py", "jsonrpc_client.py"}
+    assert names == {
+        "remember.py",
+        "own_layer.py",
+        "jsonrpc_client.py",
+        "shell.sh",
+        "neovim.lua",
+    }
 
 
 async def test_remember_run_twice_remembers(folder: Path) -> None:
@@ -113,3 +121,43 @@ async def test_the_jsonrpc_client_needs_nothing_but_the_standard_library() -> No
     }
 
     assert imported <= sys.stdlib_module_names
+
+
+# `treadle` is the one of the environment that the tests run in.
+ON_PATH = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell is no part of Windows")
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash"])
+async def test_the_shell_script_prompts_twice_and_the_session_remembers(
+    shell: str, folder: Path
+) -> None:
+    command = [require_program(shell), "examples/shell.sh"]
+    async with ModelServer(memory) as server:
+        model = {"TREADLE_MODEL": "m", "OPENAI_BASE_URL": server.base_url}
+        printed = [await run(command, folder, **model, **ON_PATH) for _ in range(2)]
+
+    for turn, lines in enumerate((each.splitlines() for each in printed), 1):
+        frames = [json.loads(line) for line in lines]
+        assert [frame.get("id") for frame in frames if "id" in frame] == [1, 2]
+        assert frames[-1]["result"]["turn"] == turn
+        assert frames[-1]["result"]["text"] == "Your name is Mac."
+
+
+async def test_the_neovim_commands_show_an_answer_as_it_comes(folder: Path) -> None:
+    nvim = require_program("nvim")
+    shown = 'table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\\n")'
+    steps = [
+        "luafile examples/neovim.lua",
+        "Treadle My name is Mac.",
+        f"lua vim.wait(20000, function() return {shown}:find('Mac') end)",
+        f"lua io.stdout:write({shown})",
+        "TreadleStop",
+        "qa!",
+    ]
+    async with ModelServer(memory) as server:
+        model = {"TREADLE_MODEL": "m", "OPENAI_BASE_URL": server.base_url}
+        command = [nvim, "--headless", "-u", "NONE", *(f"+{step}" for step in steps)]
+        printed = await run(command, folder, **model, **ON_PATH)
+
+    assert printed == "Your name is Mac."

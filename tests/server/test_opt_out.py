@@ -12,6 +12,13 @@ from treadle.protocol.methods import own_names
 
 PAIR = {"agent": "assistant", "instance": "a"}
 SCRIPT = [
+    {
+        "error": {
+            "reason": "model_rate_limited",
+            "message": "Too fast.",
+            "retry_after_seconds": 0.01,
+        }
+    },
     {"text": "Let me look.", "calls": [{"name": "read", "arguments": {"path": "a.txt"}}]},
     {"text": "It says hello.", "reasoning": "Easy."},
 ]

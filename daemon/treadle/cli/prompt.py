@@ -98,6 +98,9 @@ def _print_event(method: str, params: dict[str, Any]) -> None:
     elif method == "session/toolCall":
         arguments = json.dumps(params["arguments"], ensure_ascii=False)
         print(f"[{params['name']} {arguments}]", file=sys.stderr, flush=True)
+    elif method == "session/retrying":
+        again = f"{params['reason']}; trying again in {params['retryInSeconds']:.0f} s"
+        print(f"treadle: {again}", file=sys.stderr, flush=True)
 
 
 def _print_json(method: str, params: Any) -> None:

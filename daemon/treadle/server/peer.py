@@ -34,6 +34,9 @@ class Peer:
         notify: sends it one notification.
         pending_bytes: how much of what was sent it has not taken.
         opt_out: notifications that it does not want.
+
+    Attributes:
+        arrival: held by a prompt that is on its way to its session, so that none overtakes it.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Peer:
         self.runtime = runtime
         self.editor = editor
         self.shows_results = shows_results
+        self.arrival = asyncio.Lock()
         self.progress = ProgressBoard(notify, pending_bytes, self.aside)
         self._folders = folders
         self._feed = Feed(notify, pending_bytes, opt_out)

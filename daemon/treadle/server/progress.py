@@ -25,7 +25,6 @@ from treadle.protocol.editor import (
     WorkDoneReport,
 )
 from treadle.runtime.outbox import TurnEnded, TurnPayload
-from treadle.runtime.prompt import Listener
 from treadle.server.feed import JOIN_ABOVE_BYTES, MAX_JOINED_CHARACTERS
 from treadle.turn.events import Retrying, StepStarted, ToolCallStarted
 
@@ -66,6 +65,7 @@ class Progress:
         self._partial = partial
         self._title = title
         self._held: _Partial | None = None
+        self._sent: list[str] = []
         self._is_shown = False
         self._saying = ""
         self._end_message = ""
@@ -91,6 +91,10 @@ class Progress:
             self._report(f"{payload.reason}: again in {payload.retry_in_seconds:.0f} s")
         elif isinstance(payload, TurnEnded):
             self._end_message = payload.error.message if payload.error else payload.done.stop_reason
+
+    def has_sent(self, text: str) -> bool:
+        """Whether a text has gone out in parts, to its end."""
+        return self._partial is not None and "".join(self._sent).endswith(text)
 
     def release(self) -> None:
         """Send what was held back for a slow client."""
@@ -121,6 +125,8 @@ class Progress:
         if self._held is None:
             self._held = _Partial(delta.kind)
         self._held.parts.append(delta.text)
+        if delta.kind == "text":
+            self._sent.append(delta.text)
         self._held.characters += len(delta.text)
         is_late = self._pending_bytes() > JOIN_ABOVE_BYTES
         if not is_late or self._held.characters >= MAX_JOINED_CHARACTERS:
@@ -157,7 +163,7 @@ class ProgressBoard:
         title: str,
         stop: Callable[[], Coroutine[Any, Any, Any]],
         agreed: Callable[[], Awaitable[bool]] | None = None,
-    ) -> Iterator[Listener | None]:
+    ) -> Iterator[Progress | None]:
         """Show progress from begin to end while the `with` block runs.
 
         Args:
@@ -168,7 +174,7 @@ class ProgressBoard:
             agreed: asked first, where the token is ours and not the client's.
 
         Yields:
-            What the turn's events are to be handed to; None where nobody wants to hear of them.
+            What takes the turn's events; None where nobody wants to hear of them.
 
         Raises:
             InvalidParams: a token is in use already.
@@ -196,7 +202,7 @@ class ProgressBoard:
                 progress.begin()
             else:
                 self._aside(self._begin_when_agreed(progress, agreed))
-            yield progress.take
+            yield progress
         except TreadleError as caught:
             error = caught
             raise

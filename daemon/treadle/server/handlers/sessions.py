@@ -88,16 +88,17 @@ async def run_prompt(
     Raises:
         InvalidParams: as `prompt` does.
     """
-    said = await _with_open_documents(params.prompt, peer)
     pair = pair_of(params)
-    partial = params.partial_result_token
+    # An editor may still be loading what it has open: prompts keep their order meanwhile.
+    async with peer.arrival:
+        said = await _with_open_documents(params.prompt, peer)
     with peer.progress.shown(
         work_done=params.work_done_token,
-        partial=partial,
+        partial=params.partial_result_token,
         title=" · ".join(pair),
         stop=lambda: peer.session(pair).stop_prompt(wanted),
         agreed=agreed,
-    ) as on_event:
+    ) as progress:
         wanted = Prompt(
             messages=prompt_of(said),
             options=options_of(params.options),
@@ -105,11 +106,14 @@ async def run_prompt(
             max_turns=params.max_turns,
             when_busy=params.when_busy,
             key=params.key,
-            on_event=on_event,
+            on_event=progress.take if progress else None,
         )
         result = prompt_result(await peer.session(pair).prompt(wanted))
-    # What was sent in parts is not sent again: LSP 3.17, "Partial Result Progress".
-    return result if partial is None else msgspec.structs.replace(result, text="")
+        # What was sent in parts is not sent again: LSP 3.17, "Partial Result Progress". A prompt
+        # that entered a running turn may have heard only the end of it.
+        if progress is not None and progress.has_sent(result.text):
+            return msgspec.structs.replace(result, text="")
+    return result
 
 
 async def _with_open_documents(
