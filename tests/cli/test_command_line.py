@@ -48,8 +48,10 @@ def test_version_and_help_say_what_there_is() -> None:
     assert treadle("--version").stdout == f"treadle {__version__}\n"
     helped = treadle("--help")
     assert helped.returncode == 0
-    for command in ("serve", "prompt", "call", "sessions", "agents", "model"):
+    for command in ("serve", "chat", "prompt", "call", "doctor", "sessions", "agents", "model"):
         assert command in helped.stdout
+    assert treadle("-h").stdout == helped.stdout
+    assert treadle("sessions", "list", "-h").returncode == 0
 
 
 def test_serve_explains_itself_although_its_output_is_for_frames_only() -> None:
