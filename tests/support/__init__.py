@@ -8,5 +8,6 @@ daemon         `treadle serve` in a process of its own, driven through its pipes
 process        what the system knows of a process
 model_server   an OpenAI-compatible endpoint on loopback, which misbehaves on request
 model_peer     a bare agent on that endpoint
+tmux           a real terminal, its keys and its screen
 person         what a person keeps and says, and a daemon on a model server
 """

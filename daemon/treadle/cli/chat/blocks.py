@@ -20,7 +20,8 @@ class BlockSplitter:
         self._lines: list[str] = []  # the whole lines of the unfinished block
         self._line: list[str] = []  # the pieces of a line in progress
         self._fence = ""  # the line that opened the code fence we are in
-        self._may_cut = False  # a blank line was the last one, and something stands before it
+        self._has_text = False  # something else than blank lines stands in it
+        self._may_cut = False  # and a blank line was the last one
 
     @property
     def rest(self) -> str:
@@ -48,7 +49,8 @@ class BlockSplitter:
     def finish(self) -> str:
         """Return what is left, and begin anew."""
         rest = self.rest
-        self._lines, self._line, self._fence, self._may_cut = [], [], "", False
+        self._lines, self._line, self._fence = [], [], ""
+        self._has_text = self._may_cut = False
         return rest
 
     def _cut_before(self, line: str) -> list[str]:
@@ -56,7 +58,7 @@ class BlockSplitter:
         if not self._may_cut or not line or line[0].isspace():
             return []
         block = "".join(self._lines)
-        self._lines, self._may_cut = [], False
+        self._lines, self._has_text, self._may_cut = [], False, False
         return [block]
 
     def _take(self, line: str) -> None:
@@ -66,9 +68,9 @@ class BlockSplitter:
                 self._fence = ""
             return
         if not line.strip():
-            self._may_cut = len(self._lines) > 1
+            self._may_cut = self._has_text
             return
-        self._may_cut = False
+        self._has_text, self._may_cut = True, False
         if _FENCE.match(line):
             self._fence = line
 

@@ -30,8 +30,6 @@ from treadle.cli.prompt import EMBEDDED_NOTE
 
 # The last exchange is shown when a session opens: so many messages hold one with a few tools.
 SHOWN_MESSAGES = 8
-# JSON-RPC's code for a method that a daemon does not have.
-METHOD_NOT_FOUND = -32601
 
 # What is worst comes last; a script is told the worst of what happened.
 _BY_WEIGHT = (
@@ -238,12 +236,7 @@ class Conversation:
             self._note_embedded()
 
     async def _steer(self, text: str) -> None:
-        try:
-            await self.ask("session/steer", {"text": text})
-        except RemoteError as error:
-            if error.error["code"] != METHOD_NOT_FOUND:
-                raise
-            await self._prompt(text)
+        await self.ask("session/steer", {"text": text})
 
     async def _cancel(self) -> None:
         await self.ask("session/cancel")

@@ -52,6 +52,8 @@ class _Markdown(Markdown):
     def __init__(self, text: str) -> None:
         # A link shows where it leads, instead of hiding that behind its words.
         super().__init__("", hyperlinks=False)
-        # Tags would be dropped as HTML; they are what a person asked about more often than not.
+        # Tags, definitions of links and addresses of images would be dropped; they are what a
+        # person asked about more often than not.
         parser = MarkdownIt("commonmark", {"html": False})
-        self.parsed = parser.enable(["strikethrough", "table"]).parse(text)
+        parser.enable(["strikethrough", "table"]).disable(["reference", "image"])
+        self.parsed = parser.parse(text)

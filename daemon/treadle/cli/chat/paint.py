@@ -7,6 +7,7 @@ Owns looks and width. Refuses to know where the lines go. Whatever is rendered p
 from __future__ import annotations
 
 import io
+import re
 
 from rich.color import ColorSystem
 from rich.console import Console, Group, RenderableType
@@ -27,11 +28,13 @@ SAID_LINES = 8
 # Enough of a tool's result to see what it is about.
 RESULT_LINES = 4
 RESULT_LINE_CHARACTERS = 300
+# Marks of Markdown go, and here and there the language of a code block; the words have to stay.
+LEAST_SHARE = 0.5
 # Rendering less than this makes no sense, and rich fails where nothing is left of a line.
 LEAST_WIDTH = 8
 
 # Stands before what the person says, in the input and above it.
-MARK = "❯ "  # noqa: RUF001 - a mark that is meant to look like this
+MARK = "▸ "
 
 _THEME = Theme(
     {
@@ -50,6 +53,8 @@ _THEME = Theme(
         "markdown.table.header": "bold",
     }
 )
+# What `Painter` itself puts into a line, and nothing else can.
+_LOOKS = re.compile(r"\x1b\[[0-9;]*m")
 _NOTE_STYLES = {"quiet": "dim", "warning": "yellow", "error": "red"}
 
 
@@ -78,6 +83,9 @@ class Painter:
             lines = self.lines(markdown(text), width)
         except Exception:
             # What rich or its parser stumbles over is shown as it is, whatever it is.
+            lines = []
+        # So is what they drop: quotes and lists that nest deeper than the terminal is wide.
+        if _letters(lines) < _letters([text]) * LEAST_SHARE:
             lines = self.lines(Text(clean(text)), width)
         while lines and not lines[-1]:
             lines.pop()
@@ -105,6 +113,11 @@ class Painter:
         if not self._colours:
             style = style.without_color
         return style.render(text, color_system=ColorSystem.STANDARD)
+
+
+def _letters(lines: list[str]) -> int:
+    """Count the letters and digits that are seen."""
+    return sum(char.isalnum() for line in lines for char in _LOOKS.sub("", line))
 
 
 def _renderable(item: Item) -> RenderableType:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable
 
 from prompt_toolkit.application import Application
-from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
@@ -29,6 +29,7 @@ from prompt_toolkit.layout import (
     VerticalAlign,
     Window,
 )
+from prompt_toolkit.layout.screen import Screen
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
@@ -56,6 +57,8 @@ OTHER_ROWS = 3
 LIVE_CHARACTERS = 8_000
 # Redrawing more often than this is seen by nobody and costs the model's stream its time.
 REDRAW_SECONDS = 0.05
+# How soon a new size of the terminal is noticed where nothing tells of it.
+POLL_SECONDS = 0.5
 # The spinner's pace.
 TICK_SECONDS = 0.1
 
@@ -95,7 +98,7 @@ class Terminal:
         self._status = Status("", "")
         self._last_kind = ""
         self._output = open_output(on_gone)
-        self._app: Application[None] = _Application(
+        self._app = _Application(
             layout=self._layout(),
             key_bindings=keys(self.buffer),
             style=_STYLE,
@@ -103,6 +106,8 @@ class Terminal:
             output=self._output,
             min_redraw_interval=REDRAW_SECONDS,
             erase_when_done=True,
+            # A signal tells of a new size, but not on Windows; asking as well would redraw twice.
+            terminal_size_polling_interval=POLL_SECONDS if sys.platform == "win32" else None,
         )
 
     async def run(self) -> None:
@@ -165,18 +170,17 @@ class Terminal:
         apart = kind != self._last_kind or kind in ("", "speech")
         self._last_kind = kind
         text = "\r\n".join(["", *lines, ""] if apart else [*lines, ""])
-        with one_write(self._output):
-            if not self._app.is_running:
-                self._output.write_raw(text)
-                return
-            self._app.renderer.erase()
+        if self._app.is_running:
+            self._app.print_above(text)
+        else:
             self._output.write_raw(text)
-            with set_app(self._app):
-                self._app.renderer.render(self._app, self._app.layout)
+            self._output.flush()
 
     def _layout(self) -> Layout:
         search = SearchToolbar()
-        typed = BufferControl(self.buffer, search_buffer_control=search.control)
+        typed = BufferControl(
+            self.buffer, search_buffer_control=search.control, preview_search=True
+        )
         has_live = Condition(lambda: bool(self._splitter.rest.strip()))
         live = Window(FormattedTextControl(self._live), dont_extend_height=True)
         rows: list[Container | SearchToolbar] = [
@@ -195,10 +199,14 @@ class Terminal:
         return Layout(HSplit(rows, align=VerticalAlign.TOP), focused_element=typed)
 
     def _live(self) -> AnyFormattedText:
-        """Return the end of the unfinished block, as much of it as there is room for."""
+        """Return the end of the unfinished block, in half of the screen at most.
+
+        A terminal that gets narrower pushes what then has no room into its scrollback, where
+        nobody can wipe it any more.
+        """
         size = self._output.get_size()
         input_rows = min(self.buffer.document.line_count, INPUT_LINES)
-        room = max(size.rows - input_rows - OTHER_ROWS, 1)
+        room = max(min(size.rows - input_rows - OTHER_ROWS, size.rows // 2), 1)
         lines = self._painter.block(self._live_text(), size.columns - 1)[-room:]
         apart = [""] if self._last_kind and len(lines) < room else []
         return ANSI("\n".join([*apart, *lines]))
@@ -223,10 +231,33 @@ class Terminal:
 class _Application(Application[None]):
     """An application that finds its own lines again after the terminal has wrapped them anew."""
 
-    def _on_resize(self) -> None:
+    _drawn_columns = 0
+
+    def print_above(self, text: str) -> None:
+        """Print something for good, above our lines."""
         with one_write(self.output):
-            self.output.cursor_up(_rows_gained(self))
-            super()._on_resize()
+            self.wipe_if_resized()
+            self.renderer.erase()
+            self.output.write_raw(text)
+            self._redraw()
+
+    def wipe_if_resized(self) -> None:
+        """Clear our lines before they are drawn in another width; called before each drawing.
+
+        A drawing may come before the signal that tells of the new size.
+        """
+        columns = self.output.get_size().columns
+        if columns != self._drawn_columns:
+            _wipe(self, columns)
+            self._drawn_columns = columns
+
+    def _on_resize(self) -> None:
+        self._redraw()
+
+    def _redraw(self, render_as_done: bool = False) -> None:
+        with one_write(self.output):
+            self.wipe_if_resized()
+            super()._redraw(render_as_done)
 
 
 class _Typed(TypedHistory):
@@ -247,14 +278,23 @@ def _mark(line: int, wrapped: int) -> AnyFormattedText:
     return [("class:mark", MARK)] if line == 0 and wrapped == 0 else "  "
 
 
-def _rows_gained(app: Application[None]) -> int:
-    """Return by how many rows our lines above the cursor have grown in a narrower terminal."""
-    screen, width = app.renderer.last_rendered_screen, app.output.get_size().columns
-    if screen is None or width < 1 or not rewraps():
-        return 0
+def _wipe(app: Application[None], width: int) -> None:
+    """Clear our lines as a terminal that got narrower has wrapped them, and go to the first."""
+    screen = app.renderer.last_rendered_screen
+    if screen is None:
+        return
     cursor = screen.get_cursor_position(app.layout.current_window)
-    gained = cursor.x // width
-    for row in range(cursor.y):
-        columns = max(screen.data_buffer[row], default=-1) + 1
-        gained += max(columns - 1, 0) // width
-    return gained
+    above = cursor.y
+    if rewraps() and width > 0:
+        above += cursor.x // width
+        above += sum(max(_columns(screen, row) - 1, 0) // width for row in range(cursor.y))
+    app.output.write_raw("\r")
+    app.output.cursor_up(above)
+    app.output.erase_down()
+    app.renderer.reset()
+
+
+def _columns(screen: Screen, row: int) -> int:
+    """Return how many columns of a row were written; blanks at its end never are."""
+    cells = screen.data_buffer[row].items()
+    return max((x + 1 for x, cell in cells if cell.char.strip()), default=0)

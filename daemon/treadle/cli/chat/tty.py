@@ -77,6 +77,14 @@ class Screen(Vt100_Output):
         if not self.held:
             super().flush()
 
+    def erase_down(self) -> None:
+        """Clear the rest of the screen from the start of a line, this line by itself.
+
+        Where it is the screen's first, some terminals would move what is cleared at once into
+        the scrollback.
+        """
+        self.write_raw("\x1b7\x1b[K\x1b[B\r\x1b[J\x1b8")
+
     def disable_bracketed_paste(self) -> None:
         """Do so only at the end: a paste may come while the screen is being redrawn."""
         if self.is_ending:
