@@ -1,0 +1,382 @@
+"""The bytes of images and files: beside the thread, named by their hash, written once.
+
+Owns what a content block says in their place, and that bytes are on the device before a line
+refers to them. Refuses to know who sent them and which model may see them.
+
+A message that is new may hold `Attachment` blocks, which bring their bytes along. What is kept of
+such a block is the reference that it is as JSON:
+
+    {"type": "image", "mime_type": "image/png", "sha256": "…", "size_bytes": 68}
+
+`type` is `image`, `audio` or `resource`; a resource has its `uri` too. The bytes lie in
+`INSTANCE.blobs/SHA256.SUFFIX`, the suffix by the type.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import logging
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self, TypeAlias
+
+from treadle.errors import StorageDegraded
+from treadle.thread.files import degraded, make_folder, open_private, sync, sync_folder
+from treadle.thread.message import Message
+from treadle.thread.mime_types import SUFFIXES, canonical, suffix
+from treadle.thread.paths import beside
+
+logger = logging.getLogger(__name__)
+
+# The extension of the folder that lies beside a thread.
+BLOBS_SUFFIX = ".blobs"
+
+AttachmentType: TypeAlias = Literal["image", "audio", "resource"]
+
+
+class Attachment(dict[str, Any]):
+    """A content block that brings its bytes along; as JSON it is the reference to them."""
+
+    data: bytes
+
+
+def attachment(kind: AttachmentType, data: bytes, mime_type: str, *, uri: str = "") -> Attachment:
+    """Make a content block of bytes.
+
+    Args:
+        kind: what the block is.
+        data: the bytes; they are hashed, so large ones belong in a worker thread.
+        mime_type: their type, as `mime_types.canonical` writes it.
+        uri: where a resource comes from.
+    """
+    block = Attachment(
+        type=kind,
+        mime_type=mime_type,
+        sha256=hashlib.sha256(data).hexdigest(),
+        size_bytes=len(data),
+    )
+    if uri:
+        block["uri"] = uri
+    block.data = data
+    return block
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a content block says of the bytes that it stands for."""
+
+    type: str
+    mime_type: str
+    sha256: str
+    size_bytes: int
+    uri: str = ""
+
+    @classmethod
+    def of(cls, block: Mapping[str, Any]) -> Self | None:
+        """Read a block; None where it refers to no bytes, or not as it should."""
+        kind, sha256, size_bytes = (block.get(name) for name in ("type", "sha256", "size_bytes"))
+        if not isinstance(kind, str) or kind not in _TYPES:
+            return None
+        if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+            return None
+        if not isinstance(size_bytes, int) or size_bytes < 0:
+            return None
+        mime_type, uri = block.get("mime_type"), block.get("uri")
+        return cls(
+            kind,
+            canonical(mime_type) if isinstance(mime_type, str) else "",
+            sha256,
+            size_bytes,
+            uri if isinstance(uri, str) else "",
+        )
+
+    @property
+    def file_name(self) -> str:
+        """What the file of the bytes is called."""
+        return self.sha256 + suffix(self.mime_type)
+
+
+class BlobLost(Exception):
+    """Bytes that are not there any more, or not the same; the text says which."""
+
+
+class Blobs:
+    """The bytes that one thread's messages refer to.
+
+    Args:
+        thread: the thread's file; None keeps the bytes as long as this object.
+    """
+
+    def __init__(self, thread: Path | None) -> None:
+        self._folder = None if thread is None else blobs_folder(thread)
+        self._held: dict[str, bytes] = {}
+        self._written: set[str] = set()
+
+    def hold(self, *messages: Message) -> None:
+        """Take over the bytes that messages bring along, to be written by the next `write`."""
+        for block in _attachments(messages):
+            name = _reference(block).file_name
+            if not self._has(name):
+                self._held[name] = block.data
+
+    def write(self) -> None:
+        """Write what is held; it is on the device when this returns.
+
+        Contract: whoever writes the thread calls this before a line that refers to the bytes. It
+        blocks, and does nothing where `prepare` has done it; what fails stays held, can be read
+        meanwhile, and is tried again by the next call.
+
+        Raises:
+            StorageDegraded: the bytes could not be written.
+        """
+        if self._folder is None:
+            return
+        for name, data in list(self._held.items()):
+            try:
+                _write(self._folder, name, data)
+            except OSError as error:
+                raise degraded(self._folder / name, error) from error
+            self._written.add(name)
+            self._held.pop(name, None)
+
+    async def prepare(self, *messages: Message) -> None:
+        """Write ahead, in a worker thread, what messages bring along.
+
+        Contract: raises nothing of ours; what fails is told when the message is said. A cancel
+        leaves at worst bytes that no line refers to.
+        """
+        self.hold(*messages)
+        if self._folder is None or not self._held:
+            return
+        try:
+            await asyncio.to_thread(self.write)
+        except StorageDegraded as error:
+            logger.debug("not yet written: %s", error.message)
+
+    def read(self, block: Mapping[str, Any]) -> bytes:
+        """Return the bytes that a block refers to, their hash checked; it blocks.
+
+        Raises:
+            BlobLost: they are missing or damaged.
+        """
+        if isinstance(block, Attachment):
+            return block.data
+        reference = _reference(block)
+        held = self._held.get(reference.file_name)
+        if held is not None:
+            return held
+        if self._folder is None:
+            raise BlobLost("its bytes are missing")
+        return _read(self._folder, reference)
+
+    def _has(self, name: str) -> bool:
+        # Who deletes the folder meanwhile is brought the bytes once more.
+        return self._folder is not None and name in self._written and (self._folder / name).exists()
+
+
+def blobs_folder(thread: Path) -> Path:
+    """Return the folder beside a thread that its messages' bytes lie in, if there are any."""
+    return beside(thread, BLOBS_SUFFIX)
+
+
+def blob_path(thread: Path, block: Mapping[str, Any]) -> Path | None:
+    """Return the file of the bytes that a block refers to; None for any other block."""
+    reference = Reference.of(block)
+    return None if reference is None else blobs_folder(thread) / reference.file_name
+
+
+def brings_bytes(message: Message) -> bool:
+    """Whether a message is new and has bytes that are to be kept beside it."""
+    return any(_attachments((message,)))
+
+
+def references(message: Message) -> list[Reference]:
+    """Return what a message refers to, in order."""
+    if isinstance(message.content, str):
+        return []
+    return list(filter(None, map(Reference.of, message.content)))
+
+
+def referenced(messages: Iterable[Message]) -> set[str]:
+    """Return the names of the files that messages refer to."""
+    return {reference.file_name for message in messages for reference in references(message)}
+
+
+@dataclass(frozen=True, slots=True)
+class BlobProblem:
+    """A file beside a thread that is not as it should be.
+
+    `kind` is `missing` or `damaged` for bytes that a message refers to, and `orphan` for a file
+    that none does.
+    """
+
+    kind: Literal["missing", "damaged", "orphan"]
+    path: Path
+
+
+def check_blobs(thread: Path, messages: Iterable[Message]) -> list[BlobProblem]:
+    """Compare a thread's messages with what lies beside it; changes nothing, and blocks.
+
+    Args:
+        thread: the thread's file.
+        messages: all of its messages, also those that a model is not shown any more.
+
+    Contract: a turn that runs may have written bytes whose line is still to come; hold the
+    thread's lock where an orphan is to be deleted.
+    """
+    folder = blobs_folder(thread)
+    wanted = {each.file_name: each for message in messages for each in references(message)}
+    problems: list[BlobProblem] = []
+    for name, reference in wanted.items():
+        path = folder / name
+        if not path.is_file():
+            problems.append(BlobProblem("missing", path))
+        elif not _is_whole(path, reference.sha256, reference.size_bytes):
+            problems.append(BlobProblem("damaged", path))
+    orphans = (path for path in _files(folder) if path.name not in wanted)
+    return problems + [BlobProblem("orphan", path) for path in orphans]
+
+
+def copy_blobs(source: Path, target: Path, messages: Iterable[Message]) -> list[str]:
+    """Copy the bytes that messages refer to from beside one thread to beside another; it blocks.
+
+    Args:
+        source: the file of the thread that has them.
+        target: the file of the thread that is to have them; write its messages afterwards.
+        messages: those of the target.
+
+    Returns:
+        The names of files that are missing or damaged at the source, and so were left out.
+
+    Raises:
+        StorageDegraded: there is no room for them.
+    """
+    lost: list[str] = []
+    for reference in {each for message in messages for each in references(message)}:
+        try:
+            data = _read(blobs_folder(source), reference)
+        except BlobLost:
+            lost.append(reference.file_name)
+            continue
+        folder = blobs_folder(target)
+        try:
+            _write(folder, reference.file_name, data)
+        except OSError as error:
+            raise degraded(folder / reference.file_name, error) from error
+    return sorted(lost)
+
+
+def delete_blobs(thread: Path, *, keep: Collection[str] = ()) -> None:
+    """Delete the bytes beside a thread, and their folder once it is empty; it blocks.
+
+    Files that are not ours stay, and the folder with them.
+
+    Args:
+        thread: the thread's file; whoever deletes holds its lock.
+        keep: names of files that stay, as `referenced` gives them.
+
+    Raises:
+        OSError: one of them cannot be deleted.
+    """
+    folder = blobs_folder(thread)
+    for path in _files(folder):
+        if path.name not in keep and _OURS.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+    if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+_TYPES = frozenset({"image", "audio", "resource"})
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+# A file of bytes, or what a kill left of one that was being written.
+_OURS = re.compile(
+    rf"\.?[0-9a-f]{{64}}(?:{'|'.join(map(re.escape, (*SUFFIXES.values(), '.bin')))})(?:\.\d+-\d+)?"
+)
+# Tells apart what one process writes at the same time.
+_numbers = itertools.count()
+
+
+def _attachments(messages: Iterable[Message]) -> Iterator[Attachment]:
+    for message in messages:
+        if not isinstance(message.content, str):
+            yield from (block for block in message.content if isinstance(block, Attachment))
+
+
+def _reference(block: Mapping[str, Any]) -> Reference:
+    """Read a block that refers to bytes.
+
+    Raises:
+        BlobLost: it does not.
+    """
+    reference = Reference.of(block)
+    if reference is None:
+        raise BlobLost("it refers to no bytes")
+    return reference
+
+
+def _write(folder: Path, name: str, data: bytes) -> None:
+    """Write bytes under their name, all of them or nothing.
+
+    Raises:
+        OSError: they could not be written.
+    """
+    path = folder / name
+    make_folder(folder)
+    if _is_whole(path, name.partition(".")[0], len(data)):
+        return
+    new = folder / f".{name}.{os.getpid()}-{next(_numbers)}"
+    try:
+        descriptor, _ = open_private(new, os.O_WRONLY | os.O_TRUNC)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            sync(file.fileno())
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+    sync_folder(folder)
+
+
+def _read(folder: Path, reference: Reference) -> bytes:
+    """Return bytes as they were written.
+
+    Raises:
+        BlobLost: they are missing or damaged.
+    """
+    path = folder / reference.file_name
+    try:
+        # Asked first: a pipe has no end, and a file of another size need not be read.
+        if not path.is_file():
+            raise BlobLost("its bytes are missing")
+        data = path.read_bytes() if path.stat().st_size == reference.size_bytes else b""
+    except OSError as error:
+        raise BlobLost("its bytes cannot be read") from error
+    if len(data) != reference.size_bytes or hashlib.sha256(data).hexdigest() != reference.sha256:
+        raise BlobLost("its bytes are damaged")
+    return data
+
+
+def _is_whole(path: Path, sha256: str, size_bytes: int) -> bool:
+    try:
+        if not path.is_file() or path.stat().st_size != size_bytes:
+            return False
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+    except OSError:
+        return False
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return what lies in a folder; nothing where there is none, or only a link to one."""
+    if folder.is_symlink():
+        return []
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
