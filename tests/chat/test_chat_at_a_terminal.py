@@ -32,13 +32,14 @@ def chat(tmp_path: Path) -> Chat:
     async def open_chat(
         answer: Callable[[Request], Answer],
         *words: str,
+        ready: str = READY,
         env: dict[str, str] | None = None,
         **size: int,
     ) -> AsyncIterator[tuple[Tmux, ModelServer]]:
         async with ModelServer(answer) as server:
             variables = {**on(server), **(env or {})}
             async with tmux(*CHAT, *words, folder=tmp_path, env=variables, **size) as terminal:
-                await terminal.sees(READY)
+                await terminal.sees(ready)
                 yield terminal, server
 
     return open_chat
@@ -127,7 +128,7 @@ async def test_a_turn_that_takes_long_shows_what_goes_on_and_for_how_long(chat: 
     answer = Answer("Done.", pause_after=0)
     async with chat(in_order(answer)) as (terminal, _):
         terminal.type("think hard", "Enter")
-        await terminal.until(lambda screen: "waiting for the model 1.0 s" in screen)
+        await terminal.until(lambda screen: "waiting for the model 1 s" in screen)
         answer.go_on.set()
         screen = await terminal.sees("Done.", READY)
         assert "waiting" not in screen
@@ -283,6 +284,8 @@ async def test_a_terminal_that_dies_ends_everything_and_loses_nothing(chat: Chat
     async with chat(in_order(answer)) as (terminal, _):
         terminal.type("count", "Enter")
         await terminal.sees("one two")
+        terminal.type("faster", "Enter")
+        await terminal.sees("▸ faster")
         terminal.type("not sent yet, 麦克", "C-j")
         terminal.type("second line")
         await terminal.sees("second line")
@@ -293,6 +296,7 @@ async def test_a_terminal_that_dies_ends_everything_and_loses_nothing(chat: Chat
     assert [(each["role"], each["content"]) for each in kept] == [
         ("user", "count"),
         ("assistant", "one two"),
+        ("user", "faster"),
     ]
     assert kept[1]["partial"]
     async with chat(lambda request: Answer("Got it.")) as (terminal, server):
@@ -358,7 +362,7 @@ async def test_a_narrow_terminal_still_shows_everything(chat: Chat, width: int) 
 
 @asynccontextmanager
 async def tmux_free(chat: Chat, text: str, width: int) -> AsyncIterator[Tmux]:
-    async with chat(in_order(Answer(text)), width=width, height=20) as (terminal, _):
+    async with chat(in_order(Answer(text)), ready="▸", width=width, height=20) as (terminal, _):
         yield terminal
 
 

@@ -87,7 +87,7 @@ def test_tools_reasoning_and_notes_stand_on_standard_error(
     assert told == (
         "[thought for TIME, 3 characters]\n"
         '[read path: "notes.txt"]\n'
-        "  ok, TIME\n"
+        "  read ok, TIME\n"
         "  1\tline 0\n  2\tline 1\n  3\tline 2\n  … 6 more lines\n"
         "[thought for TIME, 3 characters]\nHm.\n"
     )

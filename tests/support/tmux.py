@@ -35,9 +35,7 @@ class Tmux:
         """Begin, with a shell that runs one command line; `pid` is then the command's."""
         self._code.unlink(missing_ok=True)
         # The shell waits until the pane is set up, and notes the code: tmux itself may miss it.
-        script = (
-            f"read _; printf '\\033[H\\033[2J'; {line}; echo $? >{shlex.quote(str(self._code))}"
-        )
+        script = f"trap : INT; read _; printf '\\033[H\\033[2J'; {line}; echo $? >{shlex.quote(str(self._code))}"
         self.run(
             *("new-session", "-d", "-x", str(width), "-y", str(height), "-c", str(folder)), script
         )

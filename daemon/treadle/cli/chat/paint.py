@@ -148,7 +148,7 @@ def _thought(thought: Thought) -> RenderableType:
 
 
 def _result(result: Returned) -> RenderableType:
-    head = wording.result_head(result.ok, result.truncated, result.seconds)
+    head = wording.result_head(clean_line(result.name), result.ok, result.truncated, result.seconds)
     content = wording.fold(clean(result.content), RESULT_LINES, RESULT_LINE_CHARACTERS)
     lines = [Text(head, "dim" if result.ok else "red")]
     lines += [Text(line, "dim") for line in content if line]

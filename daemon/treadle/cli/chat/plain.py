@@ -226,6 +226,6 @@ def _beside(item: Item) -> str:
 
 
 def _result(result: Returned) -> str:
-    head = wording.result_head(result.ok, result.truncated, result.seconds)
+    head = wording.result_head(clean_line(result.name), result.ok, result.truncated, result.seconds)
     content = wording.fold(clean(result.content), RESULT_LINES, RESULT_LINE_CHARACTERS)
     return "\n".join(f"  {line}" for line in [head, *content] if line)

@@ -65,7 +65,8 @@ def _doing(status: Status) -> str:
     if seconds < BUSY_SECONDS:
         return doing
     frame = FRAMES[math.floor(seconds * len(FRAMES)) % len(FRAMES)]
-    return f"{frame} {doing} {wording.duration(math.floor(seconds) or seconds)}"
+    elapsed = f" {wording.duration(math.floor(seconds))}" if seconds >= 1 else ""
+    return f"{frame} {doing}{elapsed}"
 
 
 def _hint(status: Status, lines: int) -> str:

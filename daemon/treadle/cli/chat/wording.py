@@ -18,10 +18,10 @@ def duration(seconds: float) -> str:
     """Say how long something took."""
     if seconds < 1:
         return f"{round(seconds * 1000)} ms"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
     if seconds < 60:
-        return f"{seconds:.0f} s"
+        # Tenths say something only where they are known, and while there are few seconds.
+        is_rough = seconds >= 10 or isinstance(seconds, int)
+        return f"{seconds:.0f} s" if is_rough else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s"
 
@@ -65,9 +65,9 @@ def fold(text: str, limit: int, line_limit: int = 1000) -> list[str]:
     return folded
 
 
-def result_head(ok: bool, truncated: bool, seconds: float | None) -> str:
-    """Say how a tool's call ended."""
-    parts = ["ok" if ok else "failed"]
+def result_head(name: str, ok: bool, truncated: bool, seconds: float | None) -> str:
+    """Say how a tool's call ended; calls may run side by side, so each is named again."""
+    parts = [f"{name} ok" if ok else f"{name} failed"]
     if seconds is not None:
         parts.append(duration(seconds))
     if truncated:
