@@ -32,7 +32,7 @@ from treadle.server.client_requests import ClientRequests
 from treadle.server.dispatch import Dispatch, Reply, refuse
 from treadle.server.editor.methods import is_editors
 from treadle.server.introduction import Hello, introduction, moved, read_hello
-from treadle.server.log import DEFAULT_LEVEL, set_level
+from treadle.server.log import set_level
 from treadle.server.trace import Trace
 from treadle.server.wire.envelope import (
     EnvelopeError,
@@ -252,8 +252,10 @@ class Connection:
 
     def _configured(self, settings: dict[str, Any]) -> None:
         """Obey the editor's settings, as far as they are the connection's."""
+        if (level := settings.get("logLevel")) is None:
+            return
         try:
-            set_level(str(settings.get("logLevel") or DEFAULT_LEVEL))
+            set_level(str(level))
         except ConfigurationError as error:
             logger.warning("the editor's setting treadle.logLevel: %s", error.message)
 
