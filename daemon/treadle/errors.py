@@ -12,7 +12,7 @@
     ├── RequestFailed            -32803, told apart by `reason`
     │   ├── UnknownAgent, InvalidAgent {path}
     │   ├── ThreadLocked {pid}, ThreadUnreadable {path}, StorageDegraded {path}
-    │   ├── UnknownSession, Busy, Overloaded, ShuttingDown
+    │   ├── UnknownSession, NoSuchOrdinal, Busy, Overloaded, ShuttingDown
     │   ├── NotRunning, WrongTurn {active}
     │   ├── WouldWiden {field}, OptionsDiffer {field, is, wanted}
     │   ├── NoModel {how}
@@ -152,6 +152,12 @@ class UnknownSession(RequestFailed):
     """No session of this pair is open or stored."""
 
     reason = "unknown_session"
+
+
+class NoSuchOrdinal(RequestFailed):
+    """The conversation holds no message of this ordinal; it was rewound, or never there."""
+
+    reason = "no_such_ordinal"
 
 
 class Busy(RequestFailed):

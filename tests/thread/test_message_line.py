@@ -78,7 +78,7 @@ def test_a_turn_record_of_a_newer_version_is_read_as_far_as_it_is_known() -> Non
     )
 
     assert decode_record(line).turn == TurnRecord(
-        3, "end", stop_reason="moonrise", usage=Usage(1, extra={"audio_tokens": 2})
+        3, "end", stop_reason="moonrise", usage=Usage(1, extra={"audio_tokens": 2}), key="k"
     )
 
 

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import msgspec
 import pytest
@@ -306,11 +307,11 @@ def test_a_file_we_may_not_read_is_unreadable_and_unlocked(
     path = tmp_path / "a.jsonl"
     write_lines(path, b'{"role":"user","content":"hi"}')
 
-    def refuse(self: Path) -> bytes:
+    def refuse(self: Path, mode: str = "r", buffering: int = -1) -> IO[bytes]:
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "read_bytes", refuse)
+        patched.setattr(Path, "open", refuse)
         with pytest.raises(ThreadUnreadable, match="Permission denied"):
             Thread.open(path)
 

@@ -1,6 +1,7 @@
 """The lines of a thread file that are no messages.
 
-Each is an object with one key that names it: `thread` (the first line) and `turn`.
+Each is an object with one key that names it: `thread` (the first line), `turn`, `compacted`,
+`rewound`, `steered` and `set_aside`.
 Reading is lenient: what a newer build wrote is read as far as this one knows it.
 """
 
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from treadle.thread.message import Usage, split_unknown
+from treadle.thread.message import Usage, decode_json, split_unknown
 
 FORMAT_VERSION = 1
 
@@ -25,10 +26,23 @@ StopReason: TypeAlias = Literal[
     "error",
 ]
 
-# Turns are counted up from the highest one, so a damaged number must not be beyond counting.
+# Turns and messages are counted up from the highest one, so a damaged number must not be beyond
+# counting.
 HIGHEST_TURN = 2**31
+HIGHEST_COUNT = 2**53
 
 TurnNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=HIGHEST_TURN)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_COUNT)]
+# The first and the last ordinal of a range; both belong to it.
+Range: TypeAlias = tuple[int, int]
+
+
+class Forked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a thread was copied from: the pair, and the last ordinal that was copied."""
+
+    agent: str = ""
+    instance: str = ""
+    at: int = -1
 
 
 class ThreadRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,12 +52,22 @@ class ThreadRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     agent: str = ""
     instance: str = ""
     created: str = ""
+    forked: Forked | None = None
 
 
 class TurnRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The start or the end of a turn; an end carries how the turn ended.
+    """The start or the end of a turn.
 
-    `event` is `start` or `end` and `stop_reason` a `StopReason`, as far as this version writes.
+    Args:
+        number: from 1.
+        event: `start` or `end`, as far as this version writes.
+        at: when.
+        stop_reason: how it ended: a `StopReason`, as far as this version writes.
+        usage: what all its model calls cost, at its end.
+        steps: how many model calls it made, at its end.
+        key: at its start, the key under which its prompt runs once.
+        asked: at its start, a digest of that prompt.
+        messages: at its start, how many message lines there were.
     """
 
     number: TurnNumber
@@ -52,6 +76,84 @@ class TurnRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     stop_reason: str | None = None
     usage: Usage | None = None
     steps: int = 0
+    key: str = ""
+    asked: str = ""
+    messages: Count = 0
+
+
+class Note(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What stands in a view, before the message of an ordinal, for what was given up there."""
+
+    before: int
+    text: str
+
+
+class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How large a conversation was before a compaction, and after it."""
+
+    before: int = 0
+    after: int = 0
+
+
+class CompactedRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A compaction: from here on, this stands in a view for everything up to `through`.
+
+    It says all of it: what it does not repeat of an earlier compaction stands there no more.
+
+    Args:
+        id: its name, which its events carry too.
+        at: when.
+        through: the last ordinal that it replaces.
+        keep: the ranges of ordinals up to there that stay.
+        rewritten: texts that take the place of kept messages' own, by ordinal.
+        notes: what stands between the kept messages.
+        summary: what stands before them.
+        tokens: how large the conversation was.
+        usage: what its model calls cost.
+        messages: how many message lines there were.
+        resume: how a thread is opened without reading what was given up; see `resume.py`.
+    """
+
+    id: str = ""
+    at: str = ""
+    through: int = -1
+    keep: list[Range] = []
+    rewritten: dict[int, str] = {}
+    notes: list[Note] = []
+    summary: str = ""
+    tokens: Tokens | None = None
+    usage: Usage | None = None
+    messages: Count = 0
+    # Looked into only by whoever resumes by it: a shape that is not known spoils no record.
+    resume: Any = None
+
+
+class RewoundRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """From here on, the conversation ends at the ordinal `to`; -1 empties it."""
+
+    to: Annotated[int, msgspec.Meta(ge=-1, le=HIGHEST_COUNT)]
+    at: str = ""
+    messages: Count = 0
+
+
+class SteeredRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message that was accepted for a turn, in its plain form; its own line is to follow."""
+
+    message: dict[str, Any]
+    at: str = ""
+    turn: int = 0
+
+
+class SetAsideRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Lines above that cannot be read and lie in the `.damaged` file, by digest, with counts."""
+
+    lines: dict[str, int] = {}
+    at: str = ""
+
+
+Record: TypeAlias = (
+    ThreadRecord | TurnRecord | CompactedRecord | RewoundRecord | SteeredRecord | SetAsideRecord
+)
 
 
 class RecordLine(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,13 +161,21 @@ class RecordLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
     thread: ThreadRecord | None = None
     turn: TurnRecord | None = None
+    compacted: CompactedRecord | None = None
+    rewound: RewoundRecord | None = None
+    steered: SteeredRecord | None = None
+    set_aside: SetAsideRecord | None = None
 
 
-def encode_record(record: ThreadRecord | TurnRecord) -> bytes:
+# How the line of a compaction begins: a thread is resumed from the last one.
+COMPACTED_START = b'{"compacted"'
+# How the line of a turn begins: keys are looked for in these.
+TURN_START = b'{"turn"'
+
+
+def encode_record(record: Record) -> bytes:
     """Encode a record as its JSON line, without the line end."""
-    if isinstance(record, ThreadRecord):
-        return _encoder.encode(RecordLine(thread=record))
-    return _encoder.encode(RecordLine(turn=record))
+    return _encoder.encode({_NAMES[type(record)]: record})
 
 
 def decode_record(line: bytes) -> RecordLine:
@@ -77,17 +187,39 @@ def decode_record(line: bytes) -> RecordLine:
     """
     try:
         return _decoder.decode(line)
-    except msgspec.ValidationError:
+    except msgspec.DecodeError:
+        plain = decode_json(line)
+    try:
         # Usage keeps unknown keys where messages are concerned, so here they are in its way.
-        return msgspec.convert(_without_unknown_usage(msgspec.json.decode(line)), RecordLine)
+        return msgspec.convert(_without_unknown_usage(plain), RecordLine, str_keys=True)
+    except msgspec.ValidationError:
+        if version := _newer_version(plain):
+            return RecordLine(thread=ThreadRecord(version))
+        raise
 
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(RecordLine)
+_NAMES: dict[type[msgspec.Struct], str] = {
+    ThreadRecord: "thread",
+    TurnRecord: "turn",
+    CompactedRecord: "compacted",
+    RewoundRecord: "rewound",
+    SteeredRecord: "steered",
+    SetAsideRecord: "set_aside",
+}
 
 
 def _without_unknown_usage(plain: Any) -> Any:
-    turn = plain.get("turn") if isinstance(plain, dict) else None
-    if isinstance(turn, dict):
-        turn["usage"] = split_unknown(Usage, turn.get("usage"))
+    for name in ("turn", "compacted"):
+        record = plain.get(name) if isinstance(plain, dict) else None
+        if isinstance(record, dict):
+            record["usage"] = split_unknown(Usage, record.get("usage"))
     return plain
+
+
+def _newer_version(plain: Any) -> int | None:
+    """Tell a newer version by its number alone: whatever else its header says, it is not ours."""
+    header = plain.get("thread") if isinstance(plain, dict) else None
+    version = header.get("version") if isinstance(header, dict) else None
+    return version if isinstance(version, int) and version > FORMAT_VERSION else None
