@@ -24,6 +24,13 @@ def resident_bytes(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def peak_resident_bytes(pid: int) -> int:
+    """Return the most that a process has ever occupied of the machine's memory."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (peak,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(peak.split()[1]) << 10
+
+
 def cpu_seconds(pid: int) -> float:
     """Return the processor time that a process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
