@@ -238,12 +238,11 @@ def test_the_configuration_is_read_again_when_it_changes_and_kept_when_it_breaks
 
 
 def test_what_the_configuration_says_in_vain_is_a_problem(config: Path) -> None:
-    (config / "config.toml").write_text("[retention]\ndays = 3")
+    (config / "config.toml").write_text("[daemon]\nidle_exit_seconds = 3")
     assert Catalogue(config).list()[1] == [
         AgentProblem(
             str(config / "config.toml"),
-            "[retention] is not supported by this version of Treadle, so it has no effect; "
-            "remove it",
+            "[daemon] is not supported by this version of Treadle, so it has no effect; remove it",
         )
     ]
 

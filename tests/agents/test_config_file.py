@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from treadle.agents.config import Config, ModelSettings, SessionSettings, parse_config
+from treadle.agents.config import (
+    Config,
+    ModelSettings,
+    RetentionSettings,
+    SecretSettings,
+    SessionSettings,
+    parse_config,
+)
 from treadle.errors import InvalidAgent
 
 PATH = Path("/config/config.toml")
@@ -14,7 +21,11 @@ PATH = Path("/config/config.toml")
 
 def test_an_empty_file_means_the_defaults() -> None:
     assert parse_config(PATH, b"") == Config(
-        ModelSettings(None, None, None, 300.0, 4), SessionSettings(1800.0, 8, "file"), ()
+        ModelSettings(None, None, None, 300.0, 4),
+        SessionSettings(1800.0, 8, "file"),
+        RetentionSettings(None, None),
+        SecretSettings(()),
+        (),
     )
 
 
@@ -30,21 +41,42 @@ max_retries = 0
 idle_seconds = 1.5
 turns_in_flight = 2
 durability = "memory"
+[retention]
+days = 90
+threads = 10000
+[secrets]
+names = ["GITHUB_TOKEN", "_x1"]
 """
     assert parse_config(PATH, text) == Config(
         ModelSettings("gpt-5-mini", "https://example.org/v1", "OPENAI_API_KEY", 60.0, 0),
         SessionSettings(1.5, 2, "memory"),
+        RetentionSettings(90, 10_000),
+        SecretSettings(("GITHUB_TOKEN", "_x1")),
     )
 
 
 def test_a_table_of_a_later_version_is_a_notice_and_the_rest_works() -> None:
-    text = b'[models]\nmodel = "m"\n[secrets]\nnames = ["X"]\n[mcp_servers.wiki]\nurl = "x"\n'
+    text = b'[models]\nmodel = "m"\n[daemon]\nx = 3\n[mcp_servers.wiki]\nurl = "x"\n'
     assert parse_config(PATH, text) == Config(
         ModelSettings("m"),
         notices=(
-            "[secrets] is not supported by this version of Treadle, so it has no effect; remove it",
+            "[daemon] is not supported by this version of Treadle, so it has no effect; remove it",
             "[mcp_servers] is not supported by this version of Treadle, so it has no effect; "
             "remove it",
+        ),
+    )
+
+
+def test_a_secret_too_short_to_be_hidden_is_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHORT", " 1234567 ")
+    monkeypatch.setenv("LONG", "12345678")
+    monkeypatch.delenv("UNSET", raising=False)
+    text = b'[secrets]\nnames = ["SHORT", "LONG", "UNSET"]\n'
+    assert parse_config(PATH, text) == Config(
+        secrets=SecretSettings(("SHORT", "LONG", "UNSET")),
+        notices=(
+            "[secrets] SHORT has a value of fewer than 8 characters, which may be part of any "
+            "text, so it is not hidden; take a longer one",
         ),
     )
 
@@ -67,6 +99,13 @@ def test_a_table_of_a_later_version_is_a_notice_and_the_rest_works() -> None:
         ("[models]\nmax_retries = 1.0", "[models] max_retries must be a whole number from 0 to"),
         ("[sessions]\ndurability = 'disk'", "[sessions] durability must be one of file, memory"),
         ("[sessions]\nturns_in_flight = 0", "[sessions] turns_in_flight must be a whole number"),
+        ("[retention]\ndays = 0", "[retention] days must be a whole number from 1 to 36500, not 0"),
+        ("[retention]\ndays = 0.5", "[retention] days must be a whole number from 1"),
+        ("[retention]\nthreads = true", "[retention] threads must be a whole number from 1"),
+        ("[retention]\nage = 3", "[retention] there is no key 'age'. The keys are: days, threads"),
+        ("[secrets]\nnames = 'X'", "[secrets] names must be a list of names of environment"),
+        ("[secrets]\nnames = ['X', 'X']", "[secrets] names names X twice"),
+        ("[secrets]\nvalues = ['X']", "[secrets] there is no key 'values'"),
         ("[sessions]\nidle_seconds = -1", "[sessions] idle_seconds must be a number of seconds"),
         ("[models\n[sessions]", "(at line 1, column 8)"),
         ("[models]\nmodel='a'\nmodel='b'\n", "line 3"),
@@ -89,3 +128,6 @@ def test_a_file_that_is_no_text_says_so_and_a_key_is_never_repeated() -> None:
     with pytest.raises(InvalidAgent) as caught:
         parse_config(PATH, b'[models]\napi_key_env = "sk-secret"')
     assert "sk-secret" not in caught.value.message
+    with pytest.raises(InvalidAgent, match="never hold a secret itself") as caught:
+        parse_config(PATH, b'[secrets]\nnames = ["GITHUB_TOKEN", "ghp-secret"]')
+    assert "ghp-secret" not in caught.value.message

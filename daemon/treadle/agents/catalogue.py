@@ -1,8 +1,8 @@
 """The agents there are: the files of the config folder and the built-in one.
 
 Owns when a file is read again, and that a broken one is a problem and never a crash: the last
-good definition stays in use. Every method blocks on the disk for a moment; call them in a
-worker thread.
+good definition stays in use. Variables that these files name as secret are held as such from the
+moment a file is read. Every method blocks on the disk for a moment; call them in a worker thread.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from treadle.agents.config import CONFIG_NAME, Config, parse_config
 from treadle.agents.definition import AgentDefinition
 from treadle.agents.markdown import parse_agent
 from treadle.errors import InvalidAgent, InvalidParams, UnknownAgent
+from treadle.secrets import hold
 from treadle.thread.message import clean
 from treadle.thread.paths import validate_name
 from treadle.tools.nearest import did_you_mean
@@ -44,7 +45,7 @@ class Catalogue:
 
     def __init__(self, config: Path) -> None:
         self._agents_folder = config / AGENTS_FOLDER
-        self._config_file = CachedFile(config / CONFIG_NAME, parse_config)
+        self._config_file = CachedFile(config / CONFIG_NAME, _parse_config)
         self._agent_files: dict[str, CachedFile[AgentDefinition]] = {}
         self._lock = threading.Lock()
 
@@ -134,7 +135,19 @@ def _parse_named(path: Path, data: bytes) -> AgentDefinition:
         validate_name(path.stem, "the file's name")
     except InvalidParams as error:
         raise InvalidAgent(f"{error.message}; rename {path.name!r}", path=str(path)) from error
-    return parse_agent(path, data)
+    agent = parse_agent(path, data)
+    _hold(agent.api_key_env)
+    return agent
+
+
+def _parse_config(path: Path, data: bytes) -> Config:
+    config = parse_config(path, data)
+    _hold(config.models.api_key_env, *config.secrets.names)
+    return config
+
+
+def _hold(*names: str | None) -> None:
+    hold(*(name for name in names if name is not None))
 
 
 def _problem(error: InvalidAgent) -> AgentProblem:

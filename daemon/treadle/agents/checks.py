@@ -67,6 +67,21 @@ def variable(value: Any) -> str:
     return value
 
 
+def variables(value: Any) -> tuple[str, ...]:
+    """Take a list of distinct names of environment variables."""
+    if not isinstance(value, list):
+        raise ValueError('must be a list of names of environment variables, such as ["MY_TOKEN"]')
+    try:
+        taken = tuple(variable(each) for each in value)
+    except ValueError:
+        raise ValueError(
+            "must name environment variables (letters, digits and _), never hold a secret itself"
+        ) from None
+    if twice := [name for number, name in enumerate(taken) if name in taken[:number]]:
+        raise ValueError(f"names {twice[0]} twice")
+    return taken
+
+
 def folder(value: Any) -> Path:
     """Take an absolute path or one below the home folder (`~`)."""
     try:

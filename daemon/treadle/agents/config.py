@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from treadle.agents import checks
 from treadle.errors import InvalidAgent
 from treadle.models.spec import DEFAULT_TIMEOUT_SECONDS
+from treadle.secrets import SECRET_CHARACTERS, too_short
 from treadle.turn.retry import DEFAULT_MAX_RETRIES
 
 # Room for every setting many times over. The parser's memory grows with the square of a dotted
@@ -23,6 +24,10 @@ LIMIT_BYTES = 16 * 1024
 
 # With the longest waits these take minutes; who waits longer is better told that nothing works.
 MOST_RETRIES = 10
+
+# A century, and more threads than a folder holds well: beyond that it is a slip of the finger.
+MOST_DAYS = 36_500
+MOST_THREADS = 10_000_000
 
 Durability: TypeAlias = Literal["file", "memory"]
 
@@ -56,11 +61,33 @@ class SessionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RetentionSettings:
+    """How long threads are kept; where a figure is missing, nothing expires by it.
+
+    Args:
+        days: a thread that was not written for so long expires.
+        threads: how many are kept, those written last.
+    """
+
+    days: int | None = None
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SecretSettings:
+    """What is secret beside the keys of models: the values of these environment variables."""
+
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The whole file; `notices` are what it says in vain."""
 
     models: ModelSettings = field(default_factory=ModelSettings)
     sessions: SessionSettings = field(default_factory=SessionSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
+    secrets: SecretSettings = field(default_factory=SecretSettings)
     notices: tuple[str, ...] = ()
 
 
@@ -101,10 +128,15 @@ _TABLES: dict[str, dict[str, checks.Check]] = {
         "turns_in_flight": checks.count,
         "durability": checks.choice(*get_args(Durability)),
     },
+    "retention": {
+        "days": checks.whole(1, MOST_DAYS),
+        "threads": checks.whole(1, MOST_THREADS),
+    },
+    "secrets": {"names": checks.variables},
 }
 
 # Tables of capabilities that are still to come.
-_LATER = ("daemon", "retention", "secrets", "mcp_servers")
+_LATER = ("daemon", "mcp_servers")
 
 
 def _broken(path: Path, problem: str) -> InvalidAgent:
@@ -120,12 +152,23 @@ def _config(tables: dict[str, Any]) -> Config:
     for name in tables:
         if name not in _TABLES and name not in _LATER:
             raise ValueError(checks.unknown_key(name, _TABLES))
+    secrets = SecretSettings(**_checked(tables, "secrets"))
     return Config(
         ModelSettings(**_checked(tables, "models")),
         SessionSettings(**_checked(tables, "sessions")),
-        tuple(
-            checks.unknown_key(f"[{name}]", (), [f"[{name}]"]) for name in tables if name in _LATER
+        RetentionSettings(**_checked(tables, "retention")),
+        secrets,
+        (
+            *(checks.unknown_key(f"[{n}]", (), [f"[{n}]"]) for n in tables if n in _LATER),
+            *map(_too_short, too_short(secrets.names)),
         ),
+    )
+
+
+def _too_short(name: str) -> str:
+    return (
+        f"[secrets] {name} has a value of fewer than {SECRET_CHARACTERS} characters, which may be "
+        "part of any text, so it is not hidden; take a longer one"
     )
 
 

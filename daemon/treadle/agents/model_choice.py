@@ -15,13 +15,11 @@ from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition
 from treadle.errors import NoModel
 from treadle.models.spec import DEFAULT_BASE_URL, EMBEDDED, SCRIPTED_PREFIX, ModelSpec
+from treadle.secrets import hold
 
 MODEL_VARIABLE = "TREADLE_MODEL"
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 API_KEY_VARIABLE = "OPENAI_API_KEY"
-
-# Every variable that a key was looked for in, so that whoever shows text knows what to leave out.
-key_variables: set[str] = {API_KEY_VARIABLE}
 
 
 def choose_model(
@@ -130,7 +128,7 @@ def _key(sources: list[_Source], base_url: str | None, environ: Mapping[str, str
     source = _keyed(sources, base_url)
     if source is None or source.key_variable is None:
         return ""
-    key_variables.add(source.key_variable)
+    hold(source.key_variable)
     key = environ.get(source.key_variable, "").strip()
     if not key and source.key_is_named:
         raise NoModel(

@@ -137,6 +137,8 @@ class Opened:
     def _definition(self, max_turns: int | None) -> tuple[AgentDefinition, ModelSpec, int]:
         """Return the agent as it stands now, its model, and how often that is tried again."""
         catalogue = self._services.catalogue
+        # Every agent's key is a secret to each of them; a file that has not changed costs a look.
+        catalogue.list()
         definition = narrow(catalogue.find(self._pair.agent), self.terms.options)
         if max_turns is not None:
             definition = narrow(definition, SessionOptions(max_turns=max_turns))

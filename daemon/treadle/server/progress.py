@@ -25,6 +25,7 @@ from treadle.protocol.editor import (
     WorkDoneReport,
 )
 from treadle.runtime.outbox import TurnEnded, TurnPayload
+from treadle.secrets import known
 from treadle.server.feed import JOIN_ABOVE_BYTES, MAX_JOINED_CHARACTERS
 from treadle.turn.events import Retrying, StepStarted, ToolCallStarted
 
@@ -230,7 +231,8 @@ class ProgressBoard:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(text.split())
+    # Before it is cut, for half a secret is not recognised any more.
+    line = " ".join(known().redact(text).split())
     if len(line) <= MAX_MESSAGE_CHARACTERS:
         return line
     return line[: MAX_MESSAGE_CHARACTERS - 1] + "…"

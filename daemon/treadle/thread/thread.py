@@ -24,6 +24,7 @@ from treadle.thread.records import (
     TurnRecord,
     encode_record,
 )
+from treadle.thread.redaction import without_secrets
 from treadle.thread.repair import interrupted_result, unanswered_calls, view
 from treadle.thread.replay import Loaded, LoadReport, load
 
@@ -241,7 +242,7 @@ def _as_kept(message: Message) -> tuple[bytes, Message]:
         ConfigurationError: it has no line, or one that could not be read.
     """
     try:
-        line = encode_line(message)
+        line = without_secrets(encode_line(message))
         return line, decode_line(line)
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"this message cannot be kept: {error}") from error

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from treadle.secrets import known
 from treadle.stack.stack import App, Stack
 from treadle.thread.message import ToolCall, clean
 from treadle.thread.repair import EMPTY_RESULT_TEXT
@@ -89,7 +90,8 @@ class Truncate:
     async def __call__(self, env: CallEnv) -> None:
         """Pass the env inwards, then cut what it says."""
         await self._app(env)
-        env.content = clean(env.content) or EMPTY_RESULT_TEXT
+        # Secrets first: half of one, at the cut, is not recognised any more.
+        env.content = known().redact(clean(env.content)) or EMPTY_RESULT_TEXT
         whole_bytes = len(env.content.encode())
         if whole_bytes > RESULT_LIMIT_BYTES:
             note = _NOTE.format(whole_bytes=whole_bytes)

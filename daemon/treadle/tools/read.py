@@ -10,6 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from treadle.sandbox.sandbox import Sandbox
+from treadle.secrets import known
 from treadle.tools.limits import RESULT_LIMIT_BYTES
 from treadle.tools.nearest import nearest
 from treadle.tools.tool import ToolContext, ToolError, tool
@@ -89,7 +90,8 @@ def _lines(data: bytes, path: str) -> list[str]:
     """
     if b"\0" in data[:_SNIFFED_BYTES]:
         raise ToolError(f"{path} is a binary file of {len(data)} bytes; only text can be read.")
-    text = data.decode("utf-8-sig", errors="replace")
+    # Before lines are cut and numbered: half a secret is not recognised any more.
+    text = known().redact(data.decode("utf-8-sig", errors="replace"))
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()

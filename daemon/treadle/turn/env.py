@@ -9,23 +9,27 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from treadle.errors import ConfigurationError
-from treadle.models.completion import ToolSpec
+from treadle.models.completion import Delta, ToolSpec
+from treadle.secrets import SecretStream, known
 from treadle.stack.events import Events
+from treadle.thread.blobs import Blobs, brings_bytes
 from treadle.thread.message import Message
 from treadle.thread.records import StopReason
 from treadle.turn.events import TurnDone
 
 
 class Thread(Protocol):
-    """Where a turn's messages are kept.
+    """Where a turn's messages are kept, and in `blobs` the bytes that they refer to.
 
     Contract: `append` returns once the line is with the operating system, and does not suspend,
     so that a cancel cannot fall between what is kept and what is said; it raises
     `StorageDegraded` when the line could not be written, and then the message was not said.
     """
+
+    blobs: Blobs
 
     async def append(self, message: Message) -> Message:
         """Write the message; return it as it was kept, stamped with turn and time."""
@@ -68,9 +72,22 @@ class Env:
     turn_start: int = 0
     asked: int = field(init=False)
     placed: int = field(init=False)
+    _saying: dict[Literal["text", "reasoning"], SecretStream] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         self.asked = self.placed = len(self.messages)
+
+    @property
+    def blobs(self) -> Blobs:
+        """Where the bytes are that messages refer to; without a thread they have them."""
+        return Blobs(None) if self.thread is None else self.thread.blobs
+
+    async def prepare(self, *messages: Message) -> None:
+        """Write ahead the bytes that messages bring along, so that `append` need not suspend."""
+        if self.thread is not None and any(map(brings_bytes, messages)):
+            await self.thread.blobs.prepare(*messages)
 
     async def append(self, message: Message) -> None:
         """Say a message: it is on disk, if there is a thread, before anybody sees it.
@@ -78,6 +95,7 @@ class Env:
         Raises:
             StorageDegraded: it could not be written, so it was not said.
         """
+        self._end_deltas()
         if self.thread is not None:
             message = await self.thread.append(message)
         self.messages.append(message)
@@ -93,6 +111,7 @@ class Env:
         if self.messages[0].role == "system":
             raise ConfigurationError("SystemPrompt stands outside SessionLog; it belongs inside")
         self.thread = thread
+        await self.prepare(*self.messages)
         for index, message in enumerate(self.messages):
             self.messages[index] = await thread.append(message)
         self._place(history)
@@ -105,10 +124,17 @@ class Env:
             self._place([Message("system", text)])
 
     def emit(self, name: str, payload: object) -> None:
-        """Tell the agent's subscribers."""
-        if name == "delta":
+        """Tell the agent's subscribers.
+
+        A delta is told without secrets: what may still become one waits for the next delta, or
+        for whatever else is told or said.
+        """
+        if name == "delta" and isinstance(payload, Delta):
             self.deltas += 1
-        elif name == "model_call":
+            self._emit_delta(payload)
+            return
+        self._end_deltas()
+        if name == "model_call":
             self.model_calls += 1
         self.events.emit(name, self, payload)
 
@@ -121,6 +147,21 @@ class Env:
         finally:
             timings = self.metadata.setdefault("timings", {})
             timings[name] = timings.get(name, 0.0) + time.monotonic() - began
+
+    def _emit_delta(self, delta: Delta) -> None:
+        stream = self._saying.get(delta.kind)
+        if stream is None:
+            stream = self._saying[delta.kind] = SecretStream(known())
+        text = stream.take(delta.text)
+        if text or not delta.text:
+            self.events.emit("delta", self, Delta(delta.kind, text))
+
+    def _end_deltas(self) -> None:
+        """Tell what is still held back of a model call's text: nothing follows it."""
+        saying, self._saying = self._saying, {}
+        for kind, stream in saying.items():
+            if text := stream.rest():
+                self.events.emit("delta", self, Delta(kind, text))
 
     def _place(self, before: Sequence[Message]) -> None:
         self.messages[:0] = before

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from treadle.secrets import Secrets
 from treadle.server.log.words import safe_line, secrets
 
 Status: TypeAlias = Literal["ok", "warning", "problem"]
@@ -78,7 +79,7 @@ def _plain(check: Check) -> dict[str, str]:
     return plain if check.fix is None else {**plain, "fix": check.fix}
 
 
-def _safe(value: Any, hidden: list[str]) -> Any:
+def _safe(value: Any, hidden: Secrets) -> Any:
     """Copy JSON without what must not be shown, whoever wrote it."""
     if isinstance(value, str):
         return safe_line(value, hidden)

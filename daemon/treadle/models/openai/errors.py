@@ -34,6 +34,7 @@ from treadle.errors import (
     ModelUnreachable,
 )
 from treadle.models.openai.client import NO_KEY, shown_url
+from treadle.secrets import known
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
@@ -101,7 +102,8 @@ class Place:
 
     def redacted(self, said: object) -> str:
         """Return what an endpoint or a library said, short, on one line, without the key."""
-        text = " ".join(str(said).split())
+        # Before the text is cut, whatever else is secret too: half of one is not recognised later.
+        text = known().redact(" ".join(str(said).split()))
         if self.has_key:
             text = text.replace(self.key, "[key]")
         return text if len(text) <= SAID_CHARACTERS else text[:SAID_CHARACTERS] + "…"
@@ -146,8 +148,11 @@ def from_stream(error: object, place: Place) -> ModelError:
     said = place.redacted(body.get("message") or error)
     clear = status in (401, 403, 413, 429) or _is_overflow(status, body, said)
     if clear or _is_rate_limit(status, body, said):
-        return _from_status(status, body, said, {}, place)
-    return stream_broken(place, f"broke off its answer with an error: {said}")
+        told = _from_status(status, body, said, {}, place)
+    else:
+        told = stream_broken(place, f"broke off its answer with an error: {said}")
+    told.said = _in_its_own_words(body, said)
+    return told
 
 
 def stream_broken(place: Place, what: str) -> ModelStreamBroken:
@@ -158,7 +163,14 @@ def stream_broken(place: Place, what: str) -> ModelStreamBroken:
 def _from_response(error: APIStatusError, place: Place) -> ModelError:
     body = error.body if isinstance(error.body, dict) else {}
     said = place.redacted(body.get("message") or error.body or error.message)
-    return _from_status(error.status_code, body, said, error.response.headers, place)
+    told = _from_status(error.status_code, body, said, error.response.headers, place)
+    told.said = _in_its_own_words(body, said)
+    return told
+
+
+def _in_its_own_words(body: Mapping[str, Any], said: str) -> str:
+    """Join what names a fault: some endpoints say it in the code or the parameter alone."""
+    return " ".join(str(body[name]) for name in ("code", "param") if body.get(name)) + f" {said}"
 
 
 def _from_status(

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator
 from types import TracebackType
@@ -26,6 +25,7 @@ from treadle.errors import (
     ThreadUnreadable,
     TreadleError,
 )
+from treadle.secrets import Secrets, known
 
 # Longer lines are a path or a list gone wild; a log is read by people.
 MAX_LINE_CHARACTERS = 4000
@@ -35,11 +35,6 @@ MAX_FRAMES = 40
 
 # A chain of causes, or a group, that is longer says nothing more.
 MAX_ERRORS = 8
-
-# A shorter value is a word that may stand anywhere: hiding it would garble lines and guard nothing.
-SECRET_CHARACTERS = 8
-
-REDACTED = "[secret]"
 
 
 def is_ours(record: logging.LogRecord) -> bool:
@@ -75,26 +70,17 @@ def outcome(error: TreadleError) -> str:
     return error.reason if isinstance(error, RequestFailed) else str(error.code)
 
 
-def secrets() -> list[str]:
-    """Return what must not be shown: the values of variables that hold keys, longest first."""
-    # Whoever reads agents' files knows more names; where that was never loaded none were read.
-    choice = sys.modules.get("treadle.agents.model_choice")
-    named_by_files: set[str] = getattr(choice, "key_variables", set())
-    values = {
-        os.environ.get(name, "").strip()
-        for name in os.environ
-        if _HOLDS_A_KEY.search(name) or name in named_by_files
-    }
-    long = [value for value in values if len(value) >= SECRET_CHARACTERS]
-    # As `repr` writes them too: a message may quote.
-    return sorted({*long, *(repr(value)[1:-1] for value in long)}, key=len, reverse=True)
+def secrets() -> Secrets:
+    """Return what no line may show: every secret, and whatever else a variable's name calls one.
+
+    A log is to be sent to strangers, and loses nothing by a word too much.
+    """
+    return known(*filter(_HOLDS_A_KEY.search, os.environ))
 
 
-def safe_line(line: str, hidden: list[str]) -> str:
+def safe_line(line: str, hidden: Secrets) -> str:
     """Return a line without secrets, without what a terminal would obey, and not too long."""
-    for secret in hidden:
-        line = line.replace(secret, REDACTED)
-    line = _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], line)
+    line = _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], hidden.redact(line))
     return line if len(line) <= MAX_LINE_CHARACTERS else line[:MAX_LINE_CHARACTERS] + "…"
 
 

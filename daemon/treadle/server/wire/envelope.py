@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from treadle.errors import InternalError, InvalidParams, InvalidRequest, ProtocolError, TreadleError
+from treadle.secrets import known
 from treadle.server.wire.legible import legible
 from treadle.thread.message import clean
 
@@ -137,12 +138,15 @@ def encode_error(request_id: RequestId | None, error: TreadleError) -> bytes:
 
 
 def error_members(error: TreadleError) -> dict[str, Any]:
-    """Return an error as the wire shows it: its data in camelCase, with its `reason`."""
+    """Return an error as the wire shows it: its data in camelCase, with its `reason`.
+
+    The one place where an error's text leaves us, so secrets are left out here.
+    """
     data = {_camel(name): value for name, value in error.data.items()}
     if reason := getattr(error, "reason", ""):
         data = {"reason": reason, **data}
     members = {"code": error.code, "message": error.message}
-    return {**members, "data": data} if data else members
+    return dict(known().redact_all({**members, "data": data} if data else members))
 
 
 def encode_notification(method: str, params: object = None) -> bytes:

@@ -1,0 +1,52 @@
+"""Messages without secrets: what is kept of a message, before it is kept.
+
+Owns which parts of a message are text that somebody said. `treadle.secrets` says what a secret is.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from treadle.secrets import Secrets, known
+from treadle.thread.message import Message, ToolCall, decode_line, encode_line
+
+
+def without_secrets(line: bytes) -> bytes:
+    """Return a message's line with `[secret NAME]` in the place of each secret.
+
+    The texts of a message are everything but its role, time and numbers, at any depth: content,
+    reasoning, calls with their ids, names and arguments, and keys that this version does not know.
+
+    Args:
+        line: from `encode_line`; it comes back as it is where it holds no secret.
+
+    Raises:
+        msgspec.DecodeError: the line is no message.
+    """
+    secrets = known()
+    if not secrets.may_be_in(line):
+        return line
+    return encode_line(_redacted(decode_line(line), secrets))
+
+
+def _redacted(message: Message, secrets: Secrets) -> Message:
+    return msgspec.structs.replace(
+        message,
+        content=secrets.redact_all(message.content),
+        tool_calls=[_redacted_call(call, secrets) for call in message.tool_calls],
+        tool_call_id=secrets.redact(message.tool_call_id),
+        reasoning=secrets.redact(message.reasoning),
+        model=secrets.redact(message.model),
+        extra=secrets.redact_all(message.extra),
+    )
+
+
+def _redacted_call(call: ToolCall, secrets: Secrets) -> ToolCall:
+    return msgspec.structs.replace(
+        call,
+        id=secrets.redact(call.id),
+        name=secrets.redact(call.name),
+        arguments=secrets.redact_all(call.arguments),
+        raw_arguments=secrets.redact(call.raw_arguments),
+        extra=secrets.redact_all(call.extra),
+    )
