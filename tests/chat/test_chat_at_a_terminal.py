@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import pty
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -17,6 +19,7 @@ from support.model_server import Answer, ModelServer, Request, in_order, last_us
 from support.person import on, pair, stored
 from support.process import is_alive, until_dead
 from support.tmux import CHAT, Tmux, tmux
+from support.waiting import PATIENCE_SECONDS
 
 # What the status line says when nothing goes on.
 READY = "/help"
@@ -263,6 +266,26 @@ async def test_a_session_that_another_process_holds_is_told_clearly(tmp_path: Pa
             assert "[thread_locked]" in screen and str(client.process.pid) in screen
 
 
+async def test_a_session_that_cannot_be_opened_leaves_us_where_we_were(chat: Chat) -> None:
+    async with daemon() as client:
+        await client.request("session/resume", pair("held"))
+        async with chat(memory) as (terminal, _):
+            terminal.type("/open held", "Enter")
+            await terminal.sees("[thread_locked]", "assistant · default ·", READY)
+            terminal.type("What is my name?", "Enter")
+            await terminal.sees("I do not know your name.")
+
+
+async def test_what_opening_a_thread_mended_is_told(chat: Chat) -> None:
+    async with chat(memory) as (terminal, _):
+        terminal.type("My name is Mac.", "Enter")
+        await terminal.sees("Your name is Mac.")
+    path = stored("assistant", "default")
+    path.write_bytes(path.read_bytes() + b'{"role": "us')
+    async with chat(memory) as (terminal, _):
+        await terminal.sees("an unfinished line of 12 bytes set aside", "Your name is Mac.")
+
+
 async def test_a_model_that_fails_is_told_with_what_can_be_done(chat: Chat) -> None:
     answers = in_order(Answer(status=401, error={"message": "bad key"}), Answer("Better."))
     async with chat(answers) as (terminal, _):
@@ -306,6 +329,32 @@ async def test_a_terminal_that_dies_ends_everything_and_loses_nothing(chat: Chat
         assert last_user_text(server.requests[0]) == "not sent yet, 麦克\nsecond line"
     async with chat(memory) as (terminal, _):
         assert "not sent" not in (await terminal.sees(READY)).rpartition(READY)[2]
+
+
+async def test_a_terminal_that_goes_without_a_signal_ends_the_chat_as_well(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    # As under nohup: the signal that tells of a closed terminal is ignored.
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", 'trap "" HUP; exec "$@"', "sh", *CHAT),
+        **dict.fromkeys(("stdin", "stdout", "stderr"), theirs),
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(theirs)
+    await asyncio.to_thread(read_until, ours, b"/help")
+    os.write(ours, b"half a draft")
+    await asyncio.to_thread(read_until, ours, b"half a draft"[-5:])
+    os.close(ours)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert await process.wait() == 130
+    (draft,) = (tmp_path / "data" / "chat" / "drafts").rglob("*.txt")
+    assert draft.read_text() == "half a draft"
+
+
+def read_until(descriptor: int, text: bytes) -> None:
+    """Read from a terminal until it has shown a text."""
+    shown = b""
+    while text not in shown:
+        shown += os.read(descriptor, 65536)
 
 
 async def test_sigterm_ends_the_chat_in_order(chat: Chat) -> None:

@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from support.model_server import Answer, ModelServer, in_order, last_user_text
 from support.person import on
 from support.process import patience_with
 from support.tmux import CHAT, tmux
-from support.waiting import PATIENCE_SECONDS
+from support.waiting import PATIENCE_SECONDS, until_seen
+from treadle.cli.chat import plain
+from treadle.cli.chat.items import Status
 
 Script = Callable[..., None]
 
@@ -216,3 +219,22 @@ def test_saying_one_thing_loads_nothing_of_the_chat(script: Script) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_SECONDS
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "hi\n", "\n")
+
+
+async def test_a_long_silence_is_told_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(plain, "SILENT_SECONDS", 0.01)
+    face = plain.Plain(interactive=False)
+    told: list[str] = []
+
+    def has_told(text: str) -> bool:
+        told.append(capsys.readouterr().err)
+        return text in "".join(told)
+
+    telling = asyncio.create_task(face.tell_of_silence())
+    try:
+        face.status(Status("a", "b", doing="running read\x1b[2J", since=time.monotonic()))
+        await until_seen(lambda: has_told("[still running read␛[2J, "))
+    finally:
+        telling.cancel()

@@ -54,15 +54,17 @@ class _Chat:
         return code
 
     async def _converse(self, chat: Conversation) -> int:
+        # In this order: the first picture already says what goes on.
+        opening = asyncio.create_task(self._open(chat))
         screen = asyncio.create_task(self._face.run())
         keeping = asyncio.create_task(self._keep_drafts())
         try:
-            await self._until_done(asyncio.create_task(self._open(chat)), screen, chat)
+            await self._until_done(opening, screen, chat)
             await self._until_done(chat.left, screen, chat)
             return await chat.left
         finally:
             keeping.cancel()
-            if chat.busy:
+            if chat.activity.is_turn:
                 self._face.show(Note("ending the turn; what was said is kept"))
             self._face.stop()
             with contextlib.suppress(EOFError):
@@ -112,14 +114,14 @@ class _Chat:
     def _interrupt(self) -> None:
         if self._chat is None:
             return
-        was_busy = self._chat.busy
+        was_turn = self._chat.activity.is_turn
         self._chat.interrupt()
-        if not was_busy and self._face.buffer.text:
+        if not was_turn and self._face.buffer.text:
             self._face.clear()
 
     def _typed(self) -> None:
         if self._chat is not None and self._face.buffer.text:
-            self._chat.disarm()
+            self._chat.activity.disarm()
 
     def _quit(self) -> None:
         if self._chat is not None:

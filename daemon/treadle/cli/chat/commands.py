@@ -157,7 +157,7 @@ def _session_line(session: dict[str, Any], here: dict[str, str]) -> str:
 async def _open(chat: Conversation, words: list[str]) -> None:
     if len(words) not in (1, 2):
         raise UsageError("/open takes the instance to go to, and before it maybe an agent")
-    if chat.busy:
+    if chat.activity.is_turn:
         raise UsageError("a turn runs here; cancel it with Ctrl-C, or let it end, then /open")
     agent = words[0] if len(words) == 2 else chat.address["agent"]
     await chat.go_to(agent, words[-1])
@@ -170,7 +170,7 @@ async def _read(chat: Conversation, words: list[str]) -> None:
     messages = await last_messages(chat, number)
     if not messages:
         chat.face.show(Note("nothing was said here yet"))
-    for item in items_of(messages, reasoning=chat.shows_reasoning):
+    for item in items_of(messages, reasoning=chat.hearing.shows_reasoning):
         chat.face.show(item)
 
 
@@ -182,15 +182,17 @@ async def _close(chat: Conversation, words: list[str]) -> None:
 
 async def _reasoning(chat: Conversation, words: list[str]) -> None:
     if words in (["on"], ["off"]):
-        chat.shows_reasoning = words == ["on"]
-        told = "shown in full" if chat.shows_reasoning else "folded to a line"
+        chat.hearing.shows_reasoning = words == ["on"]
+        told = "shown in full" if chat.hearing.shows_reasoning else "folded to a line"
         chat.face.show(Note(f"reasoning is {told} from here on"))
     elif words:
         raise UsageError("/reasoning takes on, off or nothing")
-    elif chat.last_thought is None:
+    elif chat.hearing.last_thought is None:
         chat.face.show(Note("there was no reasoning yet; /reasoning on shows it as it comes"))
     else:
-        chat.face.show(Thought(chat.last_thought.text, chat.last_thought.seconds, in_full=True))
+        chat.face.show(
+            Thought(chat.hearing.last_thought.text, chat.hearing.last_thought.seconds, in_full=True)
+        )
 
 
 async def _quit(chat: Conversation, words: list[str]) -> None:

@@ -56,15 +56,15 @@ async def chat_in_lines(agent: str, instance: str) -> int:
         def end() -> None:
             chat.leave(exit_codes.INTERRUPTED)
 
-        def interrupt() -> None:
-            chat.interrupt()
-
-        with signals(interrupt, end), warnings_told(lambda text: face.show(Note(text, "warning"))):
+        with (
+            signals(chat.interrupt, end),
+            warnings_told(lambda text: face.show(Note(text, "warning"))),
+        ):
             code = await _converse(chat, face, prompts)
     unsent = [*chat.unsent, prompts.unfinished or ""]
     if any(unsent):
         Draft(find_folders().data, **chat.address).save("\n".join(filter(None, unsent)))
-    return code or chat.worst
+    return code or chat.hearing.worst
 
 
 async def _converse(chat: Conversation, face: Plain, prompts: Prompts) -> int:
@@ -115,7 +115,7 @@ def _take(chat: Conversation, prompt: tuple[str, bool] | None) -> None:
 
 def _refuse_unfinished(chat: Conversation, face: Plain, prompts: Prompts) -> None:
     if prompts.unfinished is not None:
-        chat.misused()
+        chat.hearing.count(exit_codes.USAGE)
         face.show(
             Note('the last """ was never closed; what stands behind it was not sent', "error")
         )
