@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from support.daemon import serving_after
 
 # Longer than any test lives.
 FOREVER_SECONDS = 3600
@@ -36,10 +37,4 @@ def waiting_model(scripted: Callable[..., str]) -> str:
 def serving(tmp_path: Path) -> Callable[..., tuple[str, str]]:
     """Make a program that is `treadle serve` after some lines of Python."""
 
-    def make(*lines: str) -> tuple[str, str]:
-        path = tmp_path / "driver.py"
-        first = "from treadle.cli.main import main"
-        path.write_text("\n".join([first, *lines, "raise SystemExit(main(['serve']))"]))
-        return sys.executable, str(path)
-
-    return make
+    return lambda *lines: serving_after(tmp_path, *lines)

@@ -8,11 +8,20 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from support.waiting import PATIENCE_SECONDS, Waitable
 
 SERVE = (sys.executable, "-m", "treadle", "serve")
+
+
+def serving_after(folder: Path, *lines: str) -> tuple[str, str]:
+    """Make a program that is `treadle serve` after some lines of Python, which may break it."""
+    path = folder / "driver.py"
+    first = "from treadle.cli.main import main"
+    path.write_text("\n".join([first, *lines, "raise SystemExit(main(['serve']))"]))
+    return sys.executable, str(path)
 
 
 class RpcError(Exception):

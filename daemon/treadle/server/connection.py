@@ -132,6 +132,9 @@ class Connection:
     async def close(self) -> None:
         """End what is in flight, each request with its reply, and stop watching sessions."""
         self._requests.close()
+        if self._peer is not None:
+            # First, because requests may wait for what their editor has open.
+            await self._peer.editor.close()
         if self._dispatch is not None:
             await self._dispatch.close(CLOSE_SECONDS)
         self.client_reads_again()

@@ -89,7 +89,6 @@ class Peer:
         for outbox in tuple(self._watched):
             outbox.unwatch(self._feed.take)
         self._watched.clear()
-        await self.editor.close()
         for task in self._asides:
             task.cancel()
         if self._asides:

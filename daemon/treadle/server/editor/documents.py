@@ -8,8 +8,9 @@ end of a last line before its last character, and copies the whole text for each
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
+from urllib.parse import unquote
 
 from lsprotocol import types
 from pygls.workspace import TextDocument, Workspace
@@ -17,6 +18,8 @@ from pygls.workspace import TextDocument, Workspace
 # LSP 3.17, "Text Documents": only these end a line.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _LINE_END = "\r\n"
+
+_DRIVE = re.compile(r"(?<=^file:///)[A-Za-z](?=:)")
 
 Place: TypeAlias = tuple[int, int]
 """A line and the characters before the place in it."""
@@ -98,7 +101,8 @@ class Documents(Workspace):
 
     def text_of(self, uri: str) -> str | None:
         """Return an open document's text; None when the editor has no such document open."""
-        document = self.text_documents.get(_key(uri))
+        found = (self.text_documents.get(spelling) for spelling in _spellings(uri))
+        document = next(filter(None, found), None)
         return document.source if document else None
 
 
@@ -115,8 +119,12 @@ def _characters(line: str, units: int, encoding: str | None) -> int:
     return len(line.encode("utf-16-le", "surrogatepass")[: 2 * units].decode("utf-16-le", "ignore"))
 
 
-def _key(uri: str) -> str:
-    """Return what pygls' workspace keeps a document under."""
-    from urllib.parse import unquote
+def _spellings(uri: str) -> Iterator[str]:
+    """Yield what pygls' workspace may keep a document under: its URI, unquoted, as it came.
 
-    return unquote(uri)
+    VS Code writes a drive in lower case, `file:///c%3A/x`, and most others as Windows does.
+    """
+    plain = unquote(uri)
+    yield plain
+    if _DRIVE.search(plain):
+        yield _DRIVE.sub(lambda drive: drive[0].swapcase(), plain)

@@ -60,6 +60,9 @@ class EditorProtocol(LanguageServerProtocol):
             logger.warning("%s could not be read (%s)", method, type(error).__name__)
             return
         contextvars.copy_context().run(self._handle_notification, method, message.params)
+        # pygls keeps the future of each one for ever, so that it can be cancelled like a request.
+        # Ours are done by now: what takes time, a handler hands to an owner.
+        self._request_futures.clear()
 
     def notify(self, method: str, params: Any | None = None) -> None:
         """Send a notification."""

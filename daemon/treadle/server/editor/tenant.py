@@ -25,6 +25,12 @@ logger = logging.getLogger(__name__)
 # What an editor may send before it is asked to wait: a few big files, while pygls loads.
 PAUSE_ABOVE_BYTES = 16 << 20
 
+# What a notification costs beside its params, so that many that say nothing are bounded too.
+OVERHEAD_BYTES = 256
+
+# A second on a busy machine; what takes this long, such as a disk that is gone, never ends.
+LOAD_SECONDS = 30.0
+
 # A close waits this long for an import that cannot be cancelled; the thread goes on without us.
 CLOSE_SECONDS = 1.0
 
@@ -62,6 +68,8 @@ class Editor:
         self._server: EditorServer | None = None
         self._work: asyncio.Task[None] | None = None
         self._asides: set[asyncio.Task[None]] = set()
+        self._asking: asyncio.Task[None] | None = None
+        self._settings_are_old = False
         self._closed = False
 
     def can(self, *path: str) -> bool:
@@ -79,7 +87,7 @@ class Editor:
             self._server.protocol.take(notification)
             return
         self._waiting.append(notification)
-        self._waiting_bytes += len(notification.params)
+        self._waiting_bytes += len(notification.params) + OVERHEAD_BYTES
         if self._waiting_bytes > PAUSE_ABOVE_BYTES:
             self._hold(True)
         if self._work is None:
@@ -186,7 +194,8 @@ class Editor:
         """Bind pygls if need be, then hand it what waits; whatever happens, nobody is held up."""
         try:
             if self._server is None:
-                self._server = await self._bound()
+                async with asyncio.timeout(LOAD_SECONDS):
+                    self._server = await self._bound()
             while self._waiting:
                 for _ in range(min(SLICE, len(self._waiting))):
                     self._server.protocol.take(self._waiting.popleft())
@@ -206,9 +215,8 @@ class Editor:
         server = await asyncio.to_thread(self._load)
 
         @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
-        async def _configured(params: types.DidChangeConfigurationParams) -> None:
-            pushed = params.settings.get("treadle") if isinstance(params.settings, dict) else None
-            self._configured(pushed if isinstance(pushed, dict) else await self.settings())
+        def _changed(params: types.DidChangeConfigurationParams) -> None:
+            self._take_settings(params.settings)
 
         if self.can("workspace", "didChangeConfiguration", "dynamicRegistration"):
             self._aside(self._register(server, types.WORKSPACE_DID_CHANGE_CONFIGURATION))
@@ -220,6 +228,22 @@ class Editor:
         return language_server(
             self._hello.raw, self._hello.position_encoding, self._requests, self._notify
         )
+
+    def _take_settings(self, pushed: Any) -> None:
+        """Hand on the settings that were sent along, or ask for them."""
+        section = pushed.get("treadle") if isinstance(pushed, dict) else None
+        if isinstance(section, dict):
+            self._configured(section)
+            return
+        self._settings_are_old = True
+        if self._asking is None or self._asking.done():
+            self._asking = self._aside(self._ask_for_settings())
+
+    async def _ask_for_settings(self) -> None:
+        """Ask, and once more when they have changed meanwhile: an editor may tell of every key."""
+        while self._settings_are_old:
+            self._settings_are_old = False
+            self._configured(await self.settings())
 
     async def _register(self, server: EditorServer, method: str) -> None:
         """Ask to be told of what the editor tells only those who ask."""
@@ -233,7 +257,8 @@ class Editor:
         except (*NO_ANSWER, ValueError) as error:
             logger.info("the editor will not tell of %s: %s", method, error)
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
+        return task
