@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.person import stored, write_config
-from support.sessions import PAIR, Answering, Watched, ask
+from support.sessions import PAIR, Answering, Watched, ask, said
 from treadle.agents.options import SessionOptions
 from treadle.errors import OptionsDiffer, ThreadLocked
 from treadle.models.scripted import Scripted
@@ -46,7 +46,7 @@ async def test_an_idle_session_lets_its_thread_go_and_comes_back_from_the_file(
     session = runtime.session(PAIR)
     assert (session.state, session.thread) == ("idle", None)
     assert [(one.state, one.held_by) for one in await runtime.summaries()] == [("idle", None)]
-    assert [one.content for one in await runtime.read(PAIR)] == ["a", "One."]
+    assert [one.content for one in await said(runtime)] == ["a", "One."]
     with pytest.raises(OptionsDiffer):
         await session.resume(SessionOptions(max_turns=2))
     assert not (await session.resume(_OPTIONS))[1]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.person import write_agent, write_config
-from support.sessions import PAIR, Answering, Watched, ask
+from support.sessions import PAIR, Answering, Watched, ask, said
 from treadle.agents.options import SessionOptions
 from treadle.errors import Busy, InvalidParams, ModelUnreachable, OptionsDiffer, UnknownAgent
 from treadle.models.completion import Delta
@@ -241,7 +241,7 @@ async def test_a_prompt_that_enters_a_turn_keeps_its_key_for_that_turn(
     model.open.set()
     outcome = await running
     assert [await entering, await repeat, await _once(runtime)] == [outcome] * 3
-    texts = [message.text for message in await runtime.read(PAIR)]
+    texts = [message.text for message in await said(runtime)]
     assert texts == ["x", "Answer 1", "a", "Answer 2"]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.person import stored, write_agent, write_config
-from support.sessions import PAIR, Answering, Watched, ask
+from support.sessions import PAIR, Answering, Watched, ask, said
 from treadle.agents.options import SessionOptions
 from treadle.errors import Busy, ConfigurationError, InternalError, ShuttingDown, TreadleError
 from treadle.models.provider import Models
@@ -110,8 +110,8 @@ async def test_a_turn_that_will_not_end_is_left_behind_and_can_say_nothing_more(
 
     assert (outcome.done.stop_reason, outcome.turn) == ("cancelled", 1)
     assert [one.done.stop_reason for one in watched.done] == ["cancelled", "end_turn", "end_turn"]
-    said = [message.content for message in await runtime.read(PAIR)]
-    assert said == ["Do not stop", "Next", "Here I am.", "After", "And again."]
+    contents = [message.content for message in await said(runtime)]
+    assert contents == ["Do not stop", "Next", "Here I am.", "After", "And again."]
     assert load(stored(*PAIR)).unfinished is None
 
 
@@ -161,7 +161,7 @@ async def test_a_tool_that_ignores_a_cancel_does_not_hold_its_answer(
     assert (await running).done.stop_reason == "cancelled"
     assert (await ask(runtime, "Still there?")).done.text == "Fine."
     released.set()
-    messages = await runtime.read(PAIR)
+    messages = await said(runtime)
     answered = [message.tool_call_id for message in messages if message.role == "tool"]
     assert answered == ["c1", "c2"]
     assert "too late" not in [message.content for message in messages]
@@ -252,7 +252,7 @@ async def test_a_close_ends_a_thousand_prompts_that_wait(
     outcomes = await asyncio.gather(*prompts)
     assert [one.done.stop_reason for one in outcomes] == ["closed"] * 1000
     assert len(watched.done) == 1000
-    assert [message.content for message in await runtime.read(PAIR)] == ["p0"]
+    assert [message.content for message in await said(runtime)] == ["p0"]
 
 
 async def test_the_end_of_the_daemon_interrupts_whatever_is_going_on(

@@ -54,13 +54,13 @@ async def test_a_thread_is_read_in_pages_oldest_first_with_ordinals() -> None:
     }
 
 
-async def test_the_model_view_has_no_ordinals_and_is_what_is_sent() -> None:
+async def test_the_model_view_is_what_is_sent_each_message_with_its_ordinal() -> None:
     async with conversation(memory) as (client, server):
         await _told(client, "v", 2)
         view = (await client.request("session/read", pair("v", view="model")))["messages"]
         await _told(client, "v", 1)
 
-    assert all("ordinal" not in message for message in view)
+    assert [message["ordinal"] for message in view] == [0, 1, 2, 3]
     said = [{"role": one["role"], "content": one["content"]} for one in view]
     assert said == server.requests[-1]["messages"][1:-1]
 

@@ -100,7 +100,7 @@ async def test_the_thread_file_holds_every_line_of_both_turns() -> None:
         {"role": "user", "content": "My name is Mac.", "at": "<time>", "turn": 1},
         answer(1, 20),
         {"turn": end(1, 20)},
-        {"turn": {"number": 2, "event": "start", "at": "<time>"}},
+        {"turn": {"number": 2, "event": "start", "at": "<time>", "messages": 2}},
         {"role": "user", "content": "What is my name?", "at": "<time>", "turn": 2},
         answer(2, 40),
         {"turn": end(2, 40)},

@@ -35,6 +35,12 @@ def ask(runtime: Runtime, text: str, pair: Pair = PAIR, **fields: Any) -> asynci
     return asyncio.create_task(handle())
 
 
+async def said(runtime: Runtime, pair: Pair = PAIR) -> list[Message]:
+    """Return the first thousand messages of a session's thread."""
+    page = (await runtime.read(pair)).page(0, 1000)
+    return [placed.message for placed in page.messages]
+
+
 class Watched(Waitable):
     """A session's events as they come, which a test may wait for."""
 

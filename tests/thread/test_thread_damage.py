@@ -14,6 +14,7 @@ import pytest
 from support.process import patience_with
 from treadle.errors import StorageDegraded
 from treadle.thread.message import Message, ToolCall, Usage, decode_line, encode_line
+from treadle.thread.records import decode_record
 from treadle.thread.replay import LoadReport, load
 from treadle.thread.thread import Thread
 
@@ -121,15 +122,23 @@ def test_a_flipped_byte_costs_at_most_the_lines_it_touches(sound: bytes, tmp_pat
     ],
     ids=lambda bad: repr(bad[:30]),
 )
-def test_a_bad_line_in_the_middle_is_skipped_counted_and_left(bad: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(HI + b"\n" + bad + b"\n" + HI + b"\n")
+def test_a_bad_line_in_the_middle_is_set_aside_once_and_stays(bad: bytes, tmp_path: Path) -> None:
+    path, damaged = tmp_path / "a.jsonl", tmp_path / "a.damaged"
+    content = HI + b"\n" + bad + b"\n" + HI + b"\n"
+    path.write_bytes(content)
+    read_only = load(path)
     thread = Thread.open(path)
     thread.close()
+    again = Thread.open(path)
+    again.close()
 
-    assert thread.messages == [Message("user", "hi")] * 2
-    assert thread.report == LoadReport(quarantined_lines=1)
-    assert path.read_bytes() == HI + b"\n" + bad + b"\n" + HI + b"\n"
+    assert thread.messages == again.messages == [Message("user", "hi")] * 2
+    assert read_only.report == thread.report == LoadReport(quarantined_lines=1)
+    assert again.report == load(path).report == LoadReport()
+    assert damaged.read_bytes() == bad + b"\n"
+    assert path.read_bytes().startswith(content)
+    rest = path.read_bytes().removeprefix(content).splitlines()
+    assert [decode_record(line).set_aside is not None for line in rest] == [True]
 
 
 def test_keys_and_records_of_a_newer_version_are_no_damage(tmp_path: Path) -> None:

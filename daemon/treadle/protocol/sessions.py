@@ -230,10 +230,15 @@ class WireMessage(WireStruct):
     """A message of a thread.
 
     `ordinal` is its place among the thread's messages, from 0, never used again; a message
-    that stands only in the model's view has none.
+    that stands only in the model's view has none, and `made` says what a compaction made it for.
+    `rewound` marks what the conversation holds no more, `compacted` what it holds and the model
+    sees no more, or not as it was.
     """
 
     ordinal: int | None = None
+    made: Literal["summary", "note"] | None = None
+    rewound: bool = False
+    compacted: bool = False
     role: Literal["system", "user", "assistant", "tool"]
     content: str | list[dict[str, Any]]
     tool_calls: list[WireToolCall] = []

@@ -15,10 +15,8 @@ from treadle.runtime.services import Services
 from treadle.runtime.session import Session
 from treadle.thread.catalogue import list_threads
 from treadle.thread.files import check_regular
-from treadle.thread.message import Message
 from treadle.thread.paths import thread_path
-from treadle.thread.repair import view
-from treadle.thread.replay import load
+from treadle.thread.reading import Reading
 from treadle.thread.thread import Thread
 
 logger = logging.getLogger(__name__)
@@ -95,12 +93,11 @@ class Runtime:
         chosen.sort(key=lambda each: each.pair)
         return sorted(chosen, key=lambda each: each.updated_at or "", reverse=True)
 
-    async def read(self, pair: Pair, *, model_view: bool = False) -> list[Message]:
-        """Return a thread's messages, oldest first; never waits behind a turn.
+    async def read(self, pair: Pair) -> Reading:
+        """Look at a thread as it stands now; never waits behind a turn.
 
-        Args:
-            pair: whose thread.
-            model_view: what would be sent to a model, instead of what was said.
+        Returns:
+            What reads its pages and its view; it may block, so that is done in a worker thread.
 
         Raises:
             UnknownSession: nothing is open or stored under this pair.
@@ -108,11 +105,8 @@ class Runtime:
         """
         thread = self._threads_here().get(pair)
         if thread is not None:
-            # A copy, because a turn may be adding to it.
-            messages = list(thread.messages)
-        else:
-            messages = await asyncio.to_thread(_stored, self.services.folders.data, pair)
-        return await asyncio.to_thread(view, messages) if model_view else messages
+            return thread.reading()
+        return await asyncio.to_thread(_stored, self.services.folders.data, pair)
 
     async def close(self) -> None:
         """Interrupt every turn, close every session, stop every model; each wait is bounded."""
@@ -144,7 +138,7 @@ class Runtime:
         return SessionSummary(
             pair,
             self._state(pair),
-            len(thread.messages),
+            thread.count,
             stored.updated_at if stored and thread.path else last,
             os.getpid() if session and session.thread and thread.path else None,
         )
@@ -155,8 +149,8 @@ class Runtime:
             self._last_seqs[session.pair] = session.outbox.last_seq
 
 
-def _stored(data: Path, pair: Pair) -> list[Message]:
-    """Read a thread's file.
+def _stored(data: Path, pair: Pair) -> Reading:
+    """Look at a thread's file.
 
     Raises:
         UnknownSession: there is none.
@@ -168,4 +162,4 @@ def _stored(data: Path, pair: Pair) -> list[Message]:
         raise UnknownSession(
             f"nothing is stored for agent {pair.agent!r}, instance {pair.instance!r}"
         )
-    return load(path).messages
+    return Reading.of_file(path)

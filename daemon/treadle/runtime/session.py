@@ -290,7 +290,7 @@ class Session:
             terms = self._terms or Terms(options, default_cwd)
             self._opened = await asyncio.to_thread(open_session, self.pair, self._services, terms)
             self._terms = self._opened.terms
-            messages = len(self._opened.thread.messages)
+            messages = self._opened.thread.count
             logger.info("%s is open, with %d messages", shown(self.pair), messages)
         return self._opened
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from treadle.errors import TreadleError
 from treadle.runtime.askers import Askers
-from treadle.thread.message import Message, Usage
+from treadle.thread.message import Usage
 from treadle.thread.records import StopReason
 from treadle.thread.thread import Thread
 from treadle.turn.agent import Agent
@@ -96,7 +96,7 @@ class TurnInFlight:
         def done(env: Env, done: TurnDone) -> None:
             self.number = env.metadata.get("turn")
             self.done = done
-            self.messages = _ordinals(thread.messages, self.number)
+            self.messages = None if self.number is None else thread.turn_ordinals(self.number)
 
         agent.on("turn", begin).on("step", step).on("done", done)
 
@@ -181,14 +181,6 @@ class TurnInFlight:
             self.env.stop_reason = self.cause
         if self._task is not None and not self._task.done():
             self._task.cancel()
-
-
-def _ordinals(messages: Sequence[Message], turn: int | None) -> tuple[int, int] | None:
-    """Return the ordinals of a turn's first and last message; None where it has said nothing."""
-    first = len(messages)
-    while first and messages[first - 1].turn == turn:
-        first -= 1
-    return (first, len(messages) - 1) if first < len(messages) else None
 
 
 async def _contained(work: Coroutine[Any, Any, T]) -> T:

@@ -30,6 +30,7 @@ from treadle.runtime.outbox import Pair, SessionEvent, StateChanged
 from treadle.runtime.prompt import Outcome, Steered
 from treadle.runtime.runtime import SessionSummary
 from treadle.server.wire.envelope import error_members
+from treadle.thread.history import Placed
 from treadle.thread.message import Message, Usage
 from treadle.thread.paths import validate_name
 from treadle.thread.thread import Thread
@@ -100,7 +101,7 @@ def thread_info(thread: Thread) -> ThreadInfo:
     last = thread.messages[-1].at if thread.messages else ""
     return ThreadInfo(
         path=None if thread.path is None else str(thread.path),
-        messages=len(thread.messages),
+        messages=thread.count,
         turns=thread.turns,
         updated_at=last or None,
     )
@@ -149,10 +150,14 @@ def session_info(summary: SessionSummary) -> SessionInfo:
     )
 
 
-def wire_message(message: Message, ordinal: int | None) -> WireMessage:
-    """Show a message of a thread."""
+def wire_message(placed: Placed) -> WireMessage:
+    """Show a message where it stands, in a thread or in a model's view."""
+    message = placed.message
     return WireMessage(
-        ordinal=ordinal,
+        ordinal=placed.ordinal,
+        made=placed.made,
+        rewound=placed.rewound,
+        compacted=placed.compacted,
         role=message.role,
         content=message.content,
         tool_calls=[

@@ -5,6 +5,7 @@ Owns the order of lock, loading, mending and writing. Refuses to know who speaks
 
 from __future__ import annotations
 
+import logging
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,21 +13,41 @@ from typing import Self
 
 import msgspec
 
-from treadle.errors import ConfigurationError, ThreadUnreadable
+from treadle.errors import (
+    ConfigurationError,
+    NoSuchOrdinal,
+    StorageDegraded,
+    ThreadUnreadable,
+)
 from treadle.thread.files import check_regular
+from treadle.thread.history import History
 from treadle.thread.journal import Journal
 from treadle.thread.lock import ThreadLock
-from treadle.thread.message import Message, Usage, decode_line, encode_line, now
+from treadle.thread.memory import Memory
+from treadle.thread.message import Message, Usage, decode_line, encode_line, from_plain, now
+from treadle.thread.outcomes import TurnOutcome, find_keys, outcome_at, outcome_of
+from treadle.thread.reading import Reading, valid_view
 from treadle.thread.records import (
     FORMAT_VERSION,
+    CompactedRecord,
+    Record,
+    RewoundRecord,
+    SetAsideRecord,
+    SteeredRecord,
     StopReason,
     ThreadRecord,
     TurnRecord,
     encode_record,
 )
 from treadle.thread.redaction import without_secrets
-from treadle.thread.repair import interrupted_result, unanswered_calls, view
-from treadle.thread.replay import Loaded, LoadReport, load
+from treadle.thread.repair import interrupted_result, unanswered_calls
+from treadle.thread.replay import BadLine, Loaded, LoadReport, load, settle
+from treadle.thread.resume import Resume, resume
+
+logger = logging.getLogger(__name__)
+
+# Digests in one record: its line stays of a length that is read at once.
+DIGESTS_PER_RECORD = 1000
 
 
 class Thread:
@@ -36,7 +57,8 @@ class Thread:
 
     Attributes:
         path: its file; None for a thread in memory.
-        messages: everything that was said, in order; a message's index is its ordinal.
+        messages: what was said and is in memory, in order: all of it, but for what a compaction
+            gave up. Ordinals are `reading`'s to tell.
         report: what was wrong with the file when it was last read.
         created: the file was missing or empty when it was last read.
         turns: the number of the last turn.
@@ -44,12 +66,16 @@ class Thread:
 
     def __init__(self, path: Path | None, agent: str = "", instance: str = "") -> None:
         self.path = path
-        self.messages: list[Message] = []
         self.report = LoadReport()
         self.created = True
         self.turns = 0
         self._pair = (agent, instance)
-        self._turn = 0  # the turn that runs now, which its messages are stamped with
+        self._memory = Memory()
+        self._began: TurnRecord | None = None  # the turn that runs now
+        self._first = 0  # the ordinal of the first message that the last turn says, or would
+        self._steered: list[SteeredRecord] = []
+        self._keys: dict[str, int] | None = None  # where in the file turns with keys start
+        self._outcomes: dict[str, TurnOutcome] = {}  # of a thread without a file
         self._closed = False
         self._lock: ThreadLock | None = None
         self._journal: Journal | None = None
@@ -91,17 +117,52 @@ class Thread:
         """
         thread = cls(None)
         if after is not None:
-            thread.messages[:] = after.messages
+            thread._memory.copy(after._memory)
+            thread._outcomes = dict(after._outcomes)
             thread.turns = after.turns
             thread.created = False
         return thread
 
-    def view(self) -> list[Message]:
-        """Return what may be sent to a model."""
-        return view(self.messages)
+    @property
+    def messages(self) -> list[Message]:
+        """What was said and is in memory; to be read."""
+        return self._memory.messages
 
-    def start_turn(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many message lines there are, in memory or not: the next one's ordinal."""
+        return self._memory.history.count
+
+    @property
+    def compaction(self) -> CompactedRecord | None:
+        """The compaction that counts, for the next one to build on; to be read."""
+        return self._memory.history.compaction
+
+    def view(self) -> list[Message]:
+        """Return what may be sent to a model: the conversation, compacted where it is."""
+        placed = valid_view(self._memory.history, self._memory.numbered())
+        return [one.message for one in placed]
+
+    def reading(self) -> Reading:
+        """Return a snapshot, for whoever wants to read the thread; it may be read anywhere."""
+        return self._memory.reading(self.path)
+
+    def turn_ordinals(self, turn: int) -> tuple[int, int] | None:
+        """Return the ordinals of the last turn's first and last message.
+
+        Args:
+            turn: its number; there is nothing to tell of earlier ones.
+        """
+        if turn != self.turns or self.count <= self._first:
+            return None
+        return self._first, self.count - 1
+
+    def start_turn(self, key: str = "", asked: str = "") -> int:
         """Begin a turn; where the file was deleted or replaced meanwhile, start from what is there.
+
+        Args:
+            key: under which its prompt runs once, for `outcome_of`.
+            asked: a digest of that prompt, for whoever compares it.
 
         Returns:
             The turn's number, from 1.
@@ -113,10 +174,36 @@ class Thread:
         self._require_open()
         if self.path is not None and not (self._journal and self._journal.is_current()):
             self._read(self.path)
-        self._record(TurnRecord(self.turns + 1, "start", now()))
+        record = TurnRecord(
+            self.turns + 1, "start", now(), key=key, asked=asked, messages=self.count
+        )
+        offset = self._record(record)
+        if key and self._keys is not None:
+            self._keys[key] = offset
         self.turns += 1
-        self._turn = self.turns
+        self._began, self._first = record, self.count
         return self.turns
+
+    def outcome_of(self, key: str) -> TurnOutcome | None:
+        """Return what the last turn under a key came to; it may block.
+
+        Returns:
+            None where no turn had this key, the last one ended with an error, or it runs.
+
+        Raises:
+            ThreadUnreadable: the file cannot be read.
+        """
+        if self._began is not None and self._began.key == key:
+            return None
+        if self.path is None:
+            return self._outcomes.get(key)
+        try:
+            if self._keys is None:
+                self._keys = find_keys(self.path)
+            offset = self._keys.get(key)
+            return None if offset is None else outcome_at(self.path, key, offset)
+        except FileNotFoundError:
+            return None
 
     async def append(self, message: Message) -> Message:
         """Say a message: it is with the operating system when this returns.
@@ -146,12 +233,97 @@ class Thread:
             ConfigurationError: no turn is running, or the thread is closed.
         """
         self._require_open()
-        if not self._turn:
+        if self._began is None:
             raise ConfigurationError("no turn of this thread is running; call start_turn first")
-        self._record(TurnRecord(self._turn, "end", now(), stop_reason, usage, steps))
-        self._turn = 0
+        self._say_accepted()
+        record = TurnRecord(self._began.number, "end", now(), stop_reason, usage, steps)
+        self._record(record)
+        self._note_outcome(self._began, record)
+        self._began = None
         if self._journal is not None:
             await self._journal.flush()
+
+    def accept(self, message: Message) -> Message:
+        """Promise that a message will be said in this turn: a kill does not lose it.
+
+        Append what this returns, and not what was given: its line is told by its time. What was
+        not appended when the turn ends is appended then, and what a kill left is when the thread
+        is opened again.
+
+        Returns:
+            The message, stamped with its time.
+
+        Raises:
+            ConfigurationError: it could never be read back, or the thread is closed.
+        """
+        self._require_open()
+        _, kept = _as_kept(msgspec.structs.replace(message, at=message.at or now()))
+        turn = self._began.number if self._began else 0
+        record = SteeredRecord(msgspec.json.decode(encode_line(kept)), now(), turn)
+        self._record(record)
+        self._steered.append(record)
+        return kept
+
+    def rewind(self, to: int) -> int:
+        """End the conversation at an ordinal; what is beyond it stays in the file.
+
+        A compaction of anything beyond it is undone. It may block.
+
+        Args:
+            to: the last ordinal that the conversation keeps; -1 empties it.
+
+        Returns:
+            How many messages the conversation holds.
+
+        Raises:
+            NoSuchOrdinal: the conversation does not hold that message.
+            ConfigurationError: a turn is running, or the thread is closed.
+        """
+        self._require_open()
+        if self._began is not None:
+            raise ConfigurationError("a turn is running; rewind the thread when it has ended")
+        if to != -1:
+            self._require_held(to)
+        history = self._memory.history
+        if to != history.last:
+            undone = history.compaction is not None and history.compaction.through > to
+            self._record(RewoundRecord(to, now(), history.count))
+            history.rewind(to)
+            if undone and not self._memory.is_whole:
+                self._read_given_up(to)
+        return self._memory.history.held_count()
+
+    def record_compaction(self, record: CompactedRecord) -> CompactedRecord:
+        """Let a compaction count from now on; it blocks as long as reading what is kept takes.
+
+        Args:
+            record: what it puts in the place of what; time and hints are filled in here. Texts
+                and notes of an earlier one that it does not repeat are gone from the view.
+
+        Returns:
+            The record as it counts.
+
+        Raises:
+            NoSuchOrdinal: the conversation does not hold its `through`, or it keeps what an
+                earlier compaction gave up.
+            ConfigurationError: it contradicts itself, or the thread is closed.
+        """
+        self._require_open()
+        self._require_held(record.through)
+        _check(record)
+        if self._memory.lacks(record):
+            raise NoSuchOrdinal("a compaction cannot keep what an earlier one gave up")
+        history = self._memory.history
+        counts = msgspec.structs.replace(
+            record, at=record.at or now(), messages=history.count, resume=None
+        )
+        after = history.copy()
+        after.compact(counts)
+        self._record(msgspec.structs.replace(counts, resume=self._hints(after)))
+        history.compact(counts)
+        if self.path is not None:
+            self._memory.give_up()
+        return counts
 
     def close(self) -> None:
         """Let the file and its lock go; a second call does nothing."""
@@ -169,12 +341,13 @@ class Thread:
 
     def _read(self, path: Path) -> None:
         """Take over what is in the file, then make it fit to be written to."""
-        loaded = load(path)
+        loaded = resume(path)
         _refuse_newer(path, loaded.header)
         if self._journal is not None:
             self._journal.close()
         self._journal = Journal.open(path)
-        self.messages[:] = loaded.messages
+        self._memory.take(loaded)
+        self._steered, self._keys = loaded.steered, None
         self.turns = loaded.turns
         self.created = loaded.size_bytes == 0 and not loaded.report.torn_bytes
         self.report = loaded.report
@@ -193,37 +366,127 @@ class Thread:
         if loaded.size_bytes == 0:
             agent, instance = self._pair
             self._record(ThreadRecord(FORMAT_VERSION, agent, instance, now()))
-        if loaded.unfinished is not None:
-            self._close_interrupted(loaded.unfinished)
+        if loaded.bad_lines:
+            self._set_aside(journal, loaded.bad_lines)
+        if loaded.began is not None:
+            self._close_interrupted(loaded.began)
+        else:
+            self._say_accepted()
 
-    def _close_interrupted(self, turn: int) -> None:
+    def _set_aside(self, journal: Journal, lines: list[BadLine]) -> None:
+        """Have bad lines safe in the side file, then note that they are.
+
+        Where they cannot be copied now they stay where they are, and the next load finds them.
+        """
+        try:
+            journal.keep_lines_aside([(line.offset, line.size_bytes) for line in lines])
+        except StorageDegraded as error:
+            logger.warning("bad lines could not be copied: %s", error.message)
+            return
+        for start in range(0, len(lines), DIGESTS_PER_RECORD):
+            counts: dict[str, int] = {}
+            for line in lines[start : start + DIGESTS_PER_RECORD]:
+                counts[line.digest] = counts.get(line.digest, 0) + 1
+            self._record(SetAsideRecord(counts, now()))
+
+    def _close_interrupted(self, began: TurnRecord) -> None:
         """End a turn that a kill left open, its calls answered."""
         calls = unanswered_calls(self.messages)
-        self._turn = turn
+        self._began = began
         for call in calls:
             self._say(interrupted_result(call))
-        self._record(TurnRecord(turn, "end", now(), "interrupted"))
-        self._turn = 0
-        self.report = replace(self.report, repaired_calls=len(calls), interrupted_turn=turn)
+        self._say_accepted()
+        self._record(TurnRecord(began.number, "end", now(), "interrupted"))
+        self._began = None
+        self.report = replace(self.report, repaired_calls=len(calls), interrupted_turn=began.number)
+
+    def _say_accepted(self) -> None:
+        """Say what was accepted and not said."""
+        for record in list(self._steered):
+            message = from_plain(record.message)
+            self._say(msgspec.structs.replace(message, turn=message.turn or record.turn))
+
+    def _read_given_up(self, to: int) -> None:
+        """Have in memory again what a compaction gave up that was undone."""
+        assert self.path is not None, "a thread without a file gives nothing up"
+        count = self.count
+        self._memory.take(load(self.path))
+        # The file lags behind where it cannot be written now.
+        history = self._memory.history
+        history.rewind(to)
+        history.count = max(count, history.count)
+
+    def _hints(self, after: History) -> Resume | None:
+        """Tell what the thread can be resumed with once a compaction counts."""
+        if self.path is None:
+            return None
+        try:
+            spans = self._memory.spans(self.path, after)
+        except (OSError, ValueError, ThreadUnreadable, StorageDegraded):
+            return None
+        return Resume(self.turns, after.held, spans, self._began, self._steered)
 
     def _say(self, message: Message) -> Message:
         self._require_open()
+        turn = self._began.number if self._began else 0
         stamped = msgspec.structs.replace(
-            message, at=message.at or now(), turn=message.turn or self._turn
+            message, at=message.at or now(), turn=message.turn or turn
         )
         line, kept = _as_kept(stamped)
-        if self._journal is not None:
-            self._journal.append(line)
-        self.messages.append(kept)
+        self._memory.add(kept, self._write(line))
+        if self._steered and kept.role == "user":
+            settle(self._steered, kept)
         return kept
 
-    def _record(self, record: ThreadRecord | TurnRecord) -> None:
-        if self._journal is not None:
-            self._journal.append(encode_record(record))
+    def _record(self, record: Record) -> int:
+        return self._write(encode_record(record))
+
+    def _write(self, line: bytes) -> int:
+        """Write a line; return where in the file it begins, a hint that nobody trusts unseen."""
+        if self._journal is None or self.path is None:
+            return 0
+        self._journal.append(line)
+        try:
+            return self.path.stat().st_size - len(line) - 1
+        except OSError:
+            return 0
+
+    def _note_outcome(self, began: TurnRecord, end: TurnRecord) -> None:
+        """Keep what a turn with a key came to, where no file does."""
+        if began.key and self.path is None:
+            lines: list[Message | TurnRecord] = [*self._memory.since(self._first), end]
+            outcome = outcome_of(began, lines)
+            if outcome is not None:
+                self._outcomes[began.key] = outcome
+
+    def _require_held(self, ordinal: int) -> None:
+        if not self._memory.history.holds(ordinal):
+            raise NoSuchOrdinal(
+                f"the conversation holds no message {ordinal}; "
+                "read the session to see which ordinals it has"
+            )
 
     def _require_open(self) -> None:
         if self._closed:
             raise ConfigurationError("the thread was closed; open it again first")
+
+
+def _check(record: CompactedRecord) -> None:
+    """Refuse a compaction that contradicts itself.
+
+    Raises:
+        ConfigurationError: it does.
+    """
+    before = -1
+    for first, last in record.keep:
+        if not before < first <= last <= record.through:
+            raise ConfigurationError(
+                "a compaction keeps ranges of ordinals that rise and end at its `through`"
+            )
+        before = last
+    kept = History(record.through + 1, list(record.keep))
+    if not all(kept.holds(ordinal) for ordinal in record.rewritten):
+        raise ConfigurationError("a compaction rewrites only what it keeps")
 
 
 def _refuse_newer(path: Path, header: ThreadRecord | None) -> None:

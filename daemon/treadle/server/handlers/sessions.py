@@ -5,6 +5,7 @@ Owns paging. Refuses to know how a session does what it is asked.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -181,15 +182,13 @@ async def list_sessions(params: ListParams, peer: Peer) -> ListResult:
 async def read(params: ReadParams, peer: Peer) -> ReadResult:
     """Read one page of a thread, oldest first."""
     start = _position(params.cursor)
-    model_view = params.view == "model"
-    messages = await peer.runtime.read(pair_of(params), model_view=model_view)
-    page = messages[start : start + params.limit]
+    reading = await peer.runtime.read(pair_of(params))
+    found = await asyncio.to_thread(
+        reading.view_page if params.view == "model" else reading.page, start, params.limit
+    )
+    next_cursor = None if found.next_start is None else str(found.next_start)
     return ReadResult(
-        messages=[
-            wire_message(message, None if model_view else start + index)
-            for index, message in enumerate(page)
-        ],
-        next_cursor=_cursor(start + params.limit, len(messages)),
+        messages=[wire_message(one) for one in found.messages], next_cursor=next_cursor
     )
 
 
