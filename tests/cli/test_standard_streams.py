@@ -147,3 +147,25 @@ def test_a_current_folder_that_is_gone_is_no_workspace(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.decode() == SAID + "\n"
+
+
+@posix_only
+def test_a_terminal_obeys_nothing_that_a_model_says_and_a_pipe_gets_all_of_it(
+    tmp_path: Path,
+) -> None:
+    import pty
+
+    script = tmp_path / "script.jsonl"
+    script.write_text(json.dumps({"text": "a\x1b]0;title\x07b\x9bc"}) + "\n")
+    environ = {**os.environ, "TREADLE_MODEL": f"scripted:{script}"}
+    command = [sys.executable, "-m", "treadle", "prompt", "hello"]
+    ours, theirs = pty.openpty()
+    try:
+        subprocess.run(command, stdout=theirs, stdin=subprocess.DEVNULL, env=environ, timeout=60)
+        shown = os.read(ours, 4096).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    piped = subprocess.run(command, capture_output=True, env=environ, text=True, timeout=60)
+    assert shown == "a␛]0;title␇b\ufffdc\r\n"
+    assert piped.stdout == "a\x1b]0;title\x07b\x9bc\n"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import Any
 
 import typer
 
 from treadle.cli.client import local_client
 from treadle.cli.options import JsonOption
-from treadle.cli.streams import to_json
+from treadle.cli.streams import say, tell, to_json
 
 app = typer.Typer(
     help="Agents: who can be prompted, and from which files they come.", no_args_is_help=True
@@ -31,10 +30,10 @@ def list_agents(as_json: JsonOption = False) -> None:
         return
     for agent in listed["agents"]:
         tools = ", ".join(agent["tools"]) or "no tools"
-        print(f"{agent['name']}  {agent['permissions']}  {agent['model'] or 'no model'}  {tools}")
-        print(f"  {agent['description']}  ({agent['source']})")
+        say(f"{agent['name']}  {agent['permissions']}  {agent['model'] or 'no model'}  {tools}")
+        say(f"  {agent['description']}  ({agent['source']})")
     for problem in listed["problems"]:
-        print(f"problem: {problem['path']}: {problem['message']}", file=sys.stderr)
+        tell(f"problem: {problem['path']}: {problem['message']}")
 
 
 async def _list() -> Any:

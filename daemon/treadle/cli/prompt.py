@@ -21,7 +21,7 @@ from treadle.cli.options import (
     InstanceOption,
     JsonOption,
 )
-from treadle.cli.streams import to_json
+from treadle.cli.streams import say, tell, to_json
 
 EMBEDDED_NOTE = (
     "(The embedded model answered: it is tiny and often wrong. For a real one set TREADLE_MODEL, "
@@ -46,7 +46,7 @@ def prompt(
 def _standard_input() -> str:
     """Read the prompt from standard input, without the line end that closes it."""
     if sys.stdin.isatty():
-        print("treadle: type the prompt, and end it with Ctrl-D on a new line", file=sys.stderr)
+        tell("treadle: type the prompt, and end it with Ctrl-D on a new line")
     return sys.stdin.read().removesuffix("\n")
 
 
@@ -94,13 +94,12 @@ async def _is_embedded(client: Client, agent: str) -> bool:
 
 def _print_event(method: str, params: dict[str, Any]) -> None:
     if method == "session/delta" and params["kind"] == "text":
-        print(params["text"], end="", flush=True)
+        say(params["text"], end="")
     elif method == "session/toolCall":
         arguments = json.dumps(params["arguments"], ensure_ascii=False)
-        print(f"[{params['name']} {arguments}]", file=sys.stderr, flush=True)
+        tell(f"[{params['name']} {arguments}]")
     elif method == "session/retrying":
-        again = f"{params['reason']}; trying again in {params['retryInSeconds']:.0f} s"
-        print(f"treadle: {again}", file=sys.stderr, flush=True)
+        tell(f"treadle: {params['reason']}; trying again in {params['retryInSeconds']:.0f} s")
 
 
 def _print_json(method: str, params: Any) -> None:
@@ -108,8 +107,8 @@ def _print_json(method: str, params: Any) -> None:
 
 
 def _finish(result: dict[str, Any], *, embedded: bool) -> None:
-    print(flush=True)
+    say("")
     if result["stopReason"] != "end_turn":
-        print(f"treadle: the turn ended early: {result['stopReason']}", file=sys.stderr)
+        tell(f"treadle: the turn ended early: {result['stopReason']}")
     if embedded:
-        print(EMBEDDED_NOTE, file=sys.stderr)
+        tell(EMBEDDED_NOTE)

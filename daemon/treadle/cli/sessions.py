@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +16,7 @@ from treadle.cli.options import (
     InstanceOption,
     JsonOption,
 )
-from treadle.cli.streams import to_json
+from treadle.cli.streams import say, tell, to_json
 from treadle.folders import find_folders
 from treadle.thread.paths import thread_path, validate_name
 
@@ -36,7 +35,7 @@ def list_sessions(
         return
     for session in listed:
         held = f"  held by process {session['heldBy']}" if "heldBy" in session else ""
-        print(
+        say(
             f"{session.get('updatedAt', '')}  {session['agent']}  {session['instance']}"
             f"  {session['messages']} messages{held}"
         )
@@ -49,7 +48,7 @@ def path(agent: AgentOption = DEFAULT_AGENT, instance: InstanceOption = DEFAULT_
     validate_name(instance, "instance")
     file = thread_path(find_folders().data, agent, instance)
     if not file.exists():
-        print(f"treadle: nothing is stored there; it would be {file}", file=sys.stderr)
+        tell(f"treadle: nothing is stored there; it would be {file}")
         raise typer.Exit(exit_codes.FAILED)
     print(file)
 

@@ -1,6 +1,7 @@
 """Standard streams as the commands for people find them: closed, full, unread, or not UTF-8.
 
-Owns that any text can be printed and read, and that nothing else can slip into their places.
+Owns that any text can be printed and read, that a terminal obeys none of it, and that nothing
+else can slip into their places.
 Refuses to know what is printed.
 """
 
@@ -14,6 +15,8 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+
+from treadle.cli.sanitise import clean
 
 
 def prepare() -> None:
@@ -47,7 +50,15 @@ def give_up_output() -> None:
         os.close(null)
 
 
+def say(text: str, *, end: str = "\n") -> None:
+    """Print on standard output at once: on a terminal as `sanitise` has it, else as it is.
+
+    What models, agents' files and names hold may be anything; a file or a pipe wants it all.
+    """
+    print(clean(text) if sys.stdout.isatty() else text, end=end, flush=True)
+
+
 def tell(line: str) -> None:
     """Print a line on standard error; where that takes nothing either, nobody can be told."""
     with contextlib.suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
+        print(clean(line) if sys.stderr.isatty() else line, file=sys.stderr, flush=True)

@@ -28,8 +28,8 @@ from treadle.cli.chat.items import (
     Thought,
 )
 from treadle.cli.chat.lines import Lines, Prompts
-from treadle.cli.chat.sanitise import clean, clean_line
 from treadle.cli.chat.store import Draft
+from treadle.cli.sanitise import clean, clean_line
 from treadle.folders import find_folders
 
 # So much silence makes a person wonder; after that it is told less and less often.
