@@ -4,10 +4,14 @@ waiting        waits for a condition, within the one bound that all tests share
 turns          completions, a tool and readings of what a turn left: no daemon, no runtime
 sessions       sessions of a runtime, in the test's own loop: no connection
 line           a connection over a real runtime, in the test's own loop: no process
+disk           a disk that fails when a test says so: no device, no limit of the system
 daemon         `treadle serve` in a process of its own, driven through its pipes
 process        what the system knows of a process
 model_server   an OpenAI-compatible endpoint on loopback, which misbehaves on request
 model_peer     a bare agent on that endpoint
+editors        what the clients of real editors are answered with, and how their reports are read
+peers          programs of other houses: skipped where missing, unless they have to be there
+noise          an editor that says everything that is allowed, in any mixture
 tmux           a real terminal, its keys and its screen
 person         what a person keeps and says, and a daemon on a model server
 """

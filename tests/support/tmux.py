@@ -5,19 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
-import pytest
-
+from support.peers import require_program
 from support.process import children_of, is_alive, until_dead
 from support.waiting import PATIENCE_SECONDS, until_seen
-
-# Set where the peers that some tests need must be there, as in CI: a skip would hide everything.
-REQUIRE_VARIABLE = "TREADLE_REQUIRE_PEERS"
 
 CHAT = (sys.executable, "-m", "treadle", "chat")
 
@@ -131,7 +126,7 @@ async def tmux(
         height: how many rows it has.
         env: variables beside those of this process.
     """
-    _require_tmux()
+    require_program("tmux")
     terminal = Tmux(folder)
     variables = {"PYTHONUTF8": "1", **(env or {})}
     assignments = [f"{name}={value}" for name, value in variables.items()]
@@ -143,11 +138,3 @@ async def tmux(
         terminal.end()
         if terminal.pid and is_alive(terminal.pid):
             await until_dead(terminal.pid)
-
-
-def _require_tmux() -> None:
-    if shutil.which("tmux"):
-        return
-    if os.environ.get(REQUIRE_VARIABLE):
-        pytest.fail(f"tmux is missing, and {REQUIRE_VARIABLE} says that it has to be there")
-    pytest.skip("needs tmux, which is not installed")
