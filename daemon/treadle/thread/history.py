@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from treadle.thread.message import Content, Message
 from treadle.thread.records import CompactedRecord, Range
 
 Made: TypeAlias = Literal["summary", "note"]
+
+T = TypeVar("T")
 
 # How everything begins that a compaction says to a model. A person's text that begins like it
 # is quoted in the view, so that nobody else can say it.
@@ -179,18 +181,16 @@ def intersected(some: Sequence[Range], others: Sequence[Range]) -> list[Range]:
     return common
 
 
-def within(
-    ranges: Sequence[Range], messages: Iterable[tuple[int, Message]]
-) -> Iterator[tuple[int, Message]]:
-    """Yield the messages whose ordinals are in sorted ranges; both rise."""
+def within(ranges: Sequence[Range], numbered: Iterable[tuple[int, T]]) -> Iterator[tuple[int, T]]:
+    """Yield what has an ordinal in sorted ranges; both rise."""
     index = 0
-    for ordinal, message in messages:
+    for ordinal, thing in numbered:
         while index < len(ranges) and ranges[index][1] < ordinal:
             index += 1
         if index == len(ranges):
             return
         if ranges[index][0] <= ordinal:
-            yield ordinal, message
+            yield ordinal, thing
 
 
 def _contains(ranges: Sequence[Range], ordinal: int) -> bool:

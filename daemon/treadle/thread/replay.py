@@ -209,12 +209,21 @@ class Reader:
 
     Args:
         history: what came before the first line that is read.
-        decodes: whether messages are wanted, or only where they are.
+        decodes: whether messages are looked into, or only where they are.
+        keeps: whether those that were are kept, or only those that are no mere text.
         follows: whether records have their effect.
+
+    Attributes:
+        odd_records: how many speak of messages that are not there.
     """
 
     def __init__(
-        self, history: History | None = None, *, decodes: bool = True, follows: bool = True
+        self,
+        history: History | None = None,
+        *,
+        decodes: bool = True,
+        keeps: bool = True,
+        follows: bool = True,
     ) -> None:
         self.history = history or History()
         self.messages: list[Message] = []
@@ -224,7 +233,9 @@ class Reader:
         self.turns = 0
         self.began: TurnRecord | None = None
         self.steered: list[SteeredRecord] = []
+        self.odd_records = 0
         self._decodes = decodes
+        self._keeps = keeps
         self._follows = follows
         self._bad: list[BadLine] = []
         self._set_aside: Counter[str] = Counter()
@@ -310,7 +321,7 @@ class Reader:
 
     def _say(self, message: Message, offset: int) -> None:
         self._place(offset)
-        if self._decodes:
+        if self._decodes and (self._keeps or not isinstance(message.content, str)):
             self.messages.append(message)
         # The start of its turn may be among the lines that could not be read.
         self.turns = max(self.turns, message.turn if message.turn <= HIGHEST_TURN else 0)
@@ -333,8 +344,10 @@ class Reader:
         if line.turn is not None:
             self._count_turn(line.turn)
         elif line.rewound is not None:
+            self.odd_records += line.rewound.to >= self.history.count
             self.history.rewind(line.rewound.to)
         elif line.compacted is not None:
+            self.odd_records += line.compacted.through >= self.history.count
             self.history.compact(line.compacted)
         elif line.steered is not None:
             # What is no message says so here, and is a bad line.

@@ -1,0 +1,205 @@
+"""Looking through a whole data folder for what is wrong, and mending it.
+
+`verify` changes nothing and takes no lock; `repair` does what opening each thread would do, and
+tidies up, under its lock. No thread is ever held in memory.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from treadle.errors import RequestFailed, StorageDegraded, ThreadUnreadable
+from treadle.thread.blobs import check_blobs
+from treadle.thread.catalogue import NotOurs, ThreadProblem, pair_of, thread_files
+from treadle.thread.files import FILE_MODE
+from treadle.thread.lock import ThreadLock, holder
+from treadle.thread.paths import THREAD_SUFFIX, THREADS_FOLDER
+from treadle.thread.records import FORMAT_VERSION
+from treadle.thread.replay import LoadReport, Reader, opened
+from treadle.thread.thread import Thread
+from treadle.thread.whole import NEW_SUFFIX
+
+FindingKind: TypeAlias = Literal[
+    "unreadable",
+    "unknown_pair",
+    "other_pair",
+    "newer_version",
+    "bad_line",
+    "torn_tail",
+    "interrupted_turn",
+    "unsaid_message",
+    "odd_record",
+    "open_to_others",
+    "lost_bytes",
+    "orphan_bytes",
+    "left_behind",
+]
+
+# Further bad lines of one thread are counted only: a hundred of a kind help nobody.
+TOLD_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong with a thread.
+
+    Args:
+        path: its file, or the file or folder that is wrong.
+        kind: what kind of thing it is.
+        detail: what it is, in words.
+        line: the line it is in, from 1; 0 where it is in none.
+        offset: where that begins, in bytes.
+        is_mendable: `repair` mends it.
+    """
+
+    path: Path
+    kind: FindingKind
+    detail: str
+    line: int = 0
+    offset: int = 0
+    is_mendable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What became of a thread that something was wrong with.
+
+    Args:
+        path: its file.
+        report: what was mended in it.
+        problem: why it could not be mended; nothing where it was.
+    """
+
+    path: Path
+    report: LoadReport = field(default_factory=LoadReport)
+    problem: str = ""
+
+
+def verify(data: Path) -> Iterator[Finding]:
+    """Yield what is wrong with the threads of a data folder, thread by thread; it blocks.
+
+    What a process that holds a thread may be in the middle of is no finding.
+
+    Args:
+        data: the data folder; it need not exist.
+    """
+    unlisted: list[ThreadProblem] = []
+    for path in thread_files(data, unlisted):
+        yield from verify_thread(data, path)
+    for problem in unlisted:
+        yield Finding(problem.path, "unreadable", problem.message)
+    for left in sorted((data / THREADS_FOLDER).glob(f"*/*{NEW_SUFFIX}")):
+        if holder(left.with_suffix(THREAD_SUFFIX)) is None:
+            yield Finding(left, "left_behind", "a copy that was never finished", is_mendable=True)
+
+
+def verify_thread(data: Path, path: Path) -> Iterator[Finding]:
+    """Yield what is wrong with one thread.
+
+    Args:
+        data: the data folder.
+        path: the thread's file.
+    """
+    reader = Reader(keeps=False)
+    try:
+        with opened(path) as file:
+            is_held = holder(path) is not None
+            loaded = reader.read(file)
+            pair = pair_of(data, path)
+    except FileNotFoundError:
+        return  # it was deleted while we looked
+    except NotOurs as error:
+        yield Finding(path, "unknown_pair", str(error))
+        return
+    except (OSError, ThreadUnreadable, StorageDegraded) as error:
+        yield Finding(path, "unreadable", str(error))
+        return
+    header = loaded.header
+    is_newer = header is not None and header.version > FORMAT_VERSION
+    mends = not is_held and not is_newer
+    if header is not None and is_newer:
+        yield Finding(path, "newer_version", f"it has format version {header.version}")
+    elif header is not None and header.agent and (header.agent, header.instance) != pair:
+        whose = f"{header.agent}/{header.instance}"
+        yield Finding(path, "other_pair", f"its first line says that it is {whose}")
+    for bad in loaded.bad_lines[:TOLD_LINES]:
+        yield Finding(path, "bad_line", bad.why, bad.number, bad.offset, mends)
+    if (more := len(loaded.bad_lines) - TOLD_LINES) > 0:
+        yield Finding(path, "bad_line", f"{more} more", is_mendable=mends)
+    if reader.odd_records:
+        detail = f"{reader.odd_records} rewinds or compactions speak of messages that are not there"
+        yield Finding(path, "odd_record", detail)
+    if _is_open_to_others(path):
+        yield Finding(path, "open_to_others", "other users may read it", is_mendable=mends)
+    for blob in check_blobs(path, loaded.messages):
+        if blob.kind != "orphan":
+            yield Finding(blob.path, "lost_bytes", f"a message refers to it, and it is {blob.kind}")
+        elif not is_held:
+            yield Finding(blob.path, "orphan_bytes", "no message refers to it")
+    if is_held:
+        return
+    if torn := loaded.report.torn_bytes:
+        detail = f"it ends in half a line of {torn} bytes"
+        yield Finding(path, "torn_tail", detail, 0, loaded.size_bytes, mends)
+    if loaded.unfinished is not None:
+        detail = f"turn {loaded.unfinished} was interrupted by a kill"
+        yield Finding(path, "interrupted_turn", detail, is_mendable=mends)
+    elif loaded.steered:
+        detail = f"{len(loaded.steered)} messages were accepted and have no line of their own"
+        yield Finding(path, "unsaid_message", detail, is_mendable=mends)
+
+
+def repair(data: Path) -> Iterator[Repaired]:
+    """Mend what `verify` finds and can be mended, thread by thread; it blocks.
+
+    Args:
+        data: the data folder; it need not exist.
+    """
+    # Each file is told once, however much is wrong with it.
+    for path in dict.fromkeys(one.path for one in verify(data) if one.is_mendable):
+        try:
+            if path.suffix == NEW_SUFFIX:
+                yield _tidied(path)
+            else:
+                yield _mended(data, path)
+        except (RequestFailed, OSError) as error:
+            yield Repaired(path, problem=str(error))
+
+
+def _mended(data: Path, path: Path) -> Repaired:
+    """Open a thread, which mends it.
+
+    Raises:
+        RequestFailed: it cannot be opened for writing.
+    """
+    agent, instance = pair_of(data, path)
+    thread = Thread.open(path, agent=agent, instance=instance)
+    try:
+        if _is_open_to_others(path):
+            path.chmod(FILE_MODE)
+    finally:
+        thread.close()
+    return Repaired(path, thread.report)
+
+
+def _tidied(path: Path) -> Repaired:
+    """Delete what a copy that was never finished has left.
+
+    Raises:
+        ThreadLocked: somebody is writing it now.
+        OSError: it cannot be deleted.
+    """
+    lock = ThreadLock.acquire(path.with_suffix(THREAD_SUFFIX))
+    try:
+        path.unlink(missing_ok=True)
+    finally:
+        lock.release()
+    return Repaired(path)
+
+
+def _is_open_to_others(path: Path) -> bool:
+    return sys.platform != "win32" and bool(path.stat().st_mode & 0o077)
