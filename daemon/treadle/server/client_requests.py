@@ -65,8 +65,9 @@ class ClientRequests:
         self._last_id += 1
         request_id = self._last_id
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        question = encode_request(request_id, method, params)
         self._waiting[request_id] = answer
-        self._send(encode_request(request_id, method, params))
+        self._send(question)
         try:
             async with asyncio.timeout(timeout_seconds):
                 return await answer
