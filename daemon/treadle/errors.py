@@ -222,9 +222,13 @@ class NoModel(RequestFailed):
 
 
 class ModelError(RequestFailed):
-    """The model's side of a turn failed; `may_pass` says whether asking again may help."""
+    """The model's side of a turn failed; `may_pass` says whether asking again may help.
+
+    `said` is what the endpoint itself wrote, if it did, for whoever can do something about it.
+    """
 
     may_pass = False
+    said = ""
 
 
 class ModelAuth(ModelError):

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
+from treadle.thread.blobs import Blobs
 from treadle.thread.message import Message
 from treadle.thread.records import StopReason
 
@@ -54,6 +55,10 @@ class CompletionEnv(Protocol):
     @property
     def tools(self) -> Sequence[ToolSpec]:
         """The tools to offer, in a stable order."""
+
+    @property
+    def blobs(self) -> Blobs:
+        """Where the bytes are that messages refer to; read them in a worker thread."""
 
     should_exit: bool
     stop_reason: StopReason | None

@@ -18,6 +18,7 @@ import msgspec
 
 from treadle.errors import ConfigurationError, InvalidAgent, ModelError, TreadleError
 from treadle.models.answer import say_answer, say_partial
+from treadle.models.attachments import in_words
 from treadle.models.completion import CompletionEnv, Delta, ModelCall
 from treadle.models.spec import SCRIPTED_PREFIX
 from treadle.thread.message import Message, ToolCall, Usage
@@ -47,7 +48,7 @@ class Reply:
         delay_seconds: waited before the first delta.
         finish: as a provider says it; `length` and `content_filter` cut the answer short.
         usage: what the call is said to cost.
-        echo: the text is the last thing the user said.
+        echo: the text is the last thing the user said; what is no text, it names.
     """
 
     text: str = ""
@@ -172,8 +173,9 @@ def _words(text: str) -> list[str]:
 
 
 def _last_user_text(env: CompletionEnv) -> str:
-    said = (message.text for message in reversed(env.messages) if message.role == "user")
-    return next(said, "")
+    said = (message for message in reversed(env.messages) if message.role == "user")
+    last = next(said, None)
+    return "" if last is None else in_words(last.content)
 
 
 def _calls(env: CompletionEnv, calls: Sequence[ScriptedCall]) -> list[ToolCall]:

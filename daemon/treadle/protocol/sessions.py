@@ -72,11 +72,27 @@ class TextBlock(WireStruct, tag_field="type", tag="text"):
     text: str
 
 
+class ImageBlock(WireStruct, tag_field="type", tag="image"):
+    """An image, in MCP's shape: PNG, JPEG, GIF or WebP, its bytes as base64, 20 MiB at most."""
+
+    data: str
+    mime_type: str
+
+
+class AudioBlock(WireStruct, tag_field="type", tag="audio"):
+    """A recording, in MCP's shape: WAV, MP3, Ogg or FLAC, its bytes as base64, 20 MiB at most."""
+
+    data: str
+    mime_type: str
+
+
 class ResourceContents(WireStruct):
-    """A resource's text, as the client read it."""
+    """What a resource holds, as the client read it: either its text or its bytes as base64."""
 
     uri: str
-    text: str
+    text: str | None = None
+    blob: str | None = None
+    mime_type: str | None = None
 
 
 class ResourceBlock(WireStruct, tag_field="type", tag="resource"):
@@ -92,7 +108,7 @@ class ResourceLinkBlock(WireStruct, tag_field="type", tag="resource_link"):
     name: str = ""
 
 
-PromptBlock: TypeAlias = TextBlock | ResourceBlock | ResourceLinkBlock
+PromptBlock: TypeAlias = TextBlock | ImageBlock | AudioBlock | ResourceBlock | ResourceLinkBlock
 
 
 class PromptParams(Address):
@@ -233,6 +249,9 @@ class WireMessage(WireStruct):
     that stands only in the model's view has none, and `made` says what a compaction made it for.
     `rewound` marks what the conversation holds no more, `compacted` what it holds and the model
     sees no more, or not as it was.
+    `content` is text, or blocks for what is not text: an `image`, `audio` or `resource` block
+    never holds its bytes, it says `mimeType`, `sha256`, `sizeBytes`, a resource its `uri`, and
+    `path`, the file where the bytes lie, unless they are in memory only or lost.
     """
 
     ordinal: int | None = None

@@ -8,19 +8,16 @@ from typing import Any
 from treadle.agents.catalogue import AgentProblem
 from treadle.agents.definition import AgentDefinition
 from treadle.agents.options import SessionOptions, advertised_tools
-from treadle.errors import InvalidParams, TreadleError
+from treadle.errors import TreadleError
 from treadle.models.completion import Delta
 from treadle.protocol import notifications as wire
 from treadle.protocol.agents import AgentInfo, ProblemInfo
 from treadle.protocol.base import Address, WireStruct, WireUsage
 from treadle.protocol.sessions import (
-    PromptBlock,
     PromptResult,
-    ResourceBlock,
     ResumeReport,
     SessionInfo,
     SteerResult,
-    TextBlock,
     ThreadInfo,
     WireMessage,
     WireOptions,
@@ -29,9 +26,10 @@ from treadle.protocol.sessions import (
 from treadle.runtime.outbox import Pair, SessionEvent, StateChanged
 from treadle.runtime.prompt import Outcome, Steered
 from treadle.runtime.runtime import SessionSummary
+from treadle.server.blocks import shown_content
 from treadle.server.wire.envelope import error_members
 from treadle.thread.history import Placed
-from treadle.thread.message import Message, Usage
+from treadle.thread.message import Usage
 from treadle.thread.paths import validate_name
 from treadle.thread.thread import Thread
 from treadle.turn.events import Retrying, ToolCallStarted, ToolResultLanded
@@ -59,22 +57,6 @@ def options_of(options: WireOptions | None) -> SessionOptions:
         permissions=options.permissions,
         max_turns=options.max_turns,
     )
-
-
-def prompt_of(prompt: str | list[PromptBlock], *, path: str = "prompt") -> list[Message]:
-    """Return a prompt as the one message a person says.
-
-    Args:
-        prompt: what the client sent.
-        path: where in the params it stood, for the error.
-
-    Raises:
-        InvalidParams: it says nothing.
-    """
-    text = prompt if isinstance(prompt, str) else "\n\n".join(_block_text(b) for b in prompt)
-    if not text.strip():
-        raise InvalidParams(f"the {path} is empty; say something", path=path)
-    return [Message("user", text)]
 
 
 def agent_info(definition: AgentDefinition, model: str) -> AgentInfo:
@@ -150,8 +132,13 @@ def session_info(summary: SessionSummary) -> SessionInfo:
     )
 
 
-def wire_message(placed: Placed) -> WireMessage:
-    """Show a message where it stands, in a thread or in a model's view."""
+def wire_message(placed: Placed, thread: Path) -> WireMessage:
+    """Show a message where it stands, in a thread or in a model's view.
+
+    Args:
+        placed: the message.
+        thread: the thread's file; those that the message refers to are looked for, which blocks.
+    """
     message = placed.message
     return WireMessage(
         ordinal=placed.ordinal,
@@ -159,7 +146,7 @@ def wire_message(placed: Placed) -> WireMessage:
         rewound=placed.rewound,
         compacted=placed.compacted,
         role=message.role,
-        content=message.content,
+        content=shown_content(message.content, thread),
         tool_calls=[
             WireToolCall(id=call.id, name=call.name, arguments=call.arguments)
             for call in message.tool_calls
@@ -246,11 +233,3 @@ def delta_notification(event: SessionEvent, text: str, *, joined: int) -> wire.D
         text=text,
         joined=joined,
     )
-
-
-def _block_text(block: PromptBlock) -> str:
-    if isinstance(block, TextBlock):
-        return block.text
-    if isinstance(block, ResourceBlock):
-        return f"Contents of {block.resource.uri}:\n{block.resource.text}"
-    return f"See {block.uri}" + (f" ({block.name})" if block.name else "")

@@ -303,7 +303,7 @@ _numbers = itertools.count()
 
 def _attachments(messages: Iterable[Message]) -> Iterator[Attachment]:
     for message in messages:
-        if not isinstance(message.content, str):
+        if isinstance(message.content, list):
             yield from (block for block in message.content if isinstance(block, Attachment))
 
 

@@ -19,6 +19,7 @@ from treadle.errors import (
     StorageDegraded,
     ThreadUnreadable,
 )
+from treadle.thread.blobs import Blobs
 from treadle.thread.files import check_regular
 from treadle.thread.history import History
 from treadle.thread.journal import Journal
@@ -57,6 +58,7 @@ class Thread:
 
     Attributes:
         path: its file; None for a thread in memory.
+        blobs: the bytes that its messages refer to.
         messages: what was said and is in memory, in order: all of it, but for what a compaction
             gave up. Ordinals are `reading`'s to tell.
         report: what was wrong with the file when it was last read.
@@ -66,6 +68,7 @@ class Thread:
 
     def __init__(self, path: Path | None, agent: str = "", instance: str = "") -> None:
         self.path = path
+        self.blobs = Blobs(path)
         self.report = LoadReport()
         self.created = True
         self.turns = 0
@@ -119,6 +122,7 @@ class Thread:
         if after is not None:
             thread._memory.copy(after._memory)
             thread._outcomes = dict(after._outcomes)
+            thread.blobs = after.blobs
             thread.turns = after.turns
             thread.created = False
         return thread
@@ -257,6 +261,7 @@ class Thread:
             ConfigurationError: it could never be read back, or the thread is closed.
         """
         self._require_open()
+        self._keep_bytes(message)
         _, kept = _as_kept(msgspec.structs.replace(message, at=message.at or now()))
         turn = self._began.number if self._began else 0
         record = SteeredRecord(msgspec.json.decode(encode_line(kept)), now(), turn)
@@ -428,6 +433,7 @@ class Thread:
 
     def _say(self, message: Message) -> Message:
         self._require_open()
+        self._keep_bytes(message)
         turn = self._began.number if self._began else 0
         stamped = msgspec.structs.replace(
             message, at=message.at or now(), turn=message.turn or turn
@@ -437,6 +443,11 @@ class Thread:
         if self._steered and kept.role == "user":
             settle(self._steered, kept)
         return kept
+
+    def _keep_bytes(self, message: Message) -> None:
+        """Keep what a message brings along, before any line refers to it."""
+        self.blobs.hold(message)
+        self.blobs.write()
 
     def _record(self, record: Record) -> int:
         return self._write(encode_record(record))

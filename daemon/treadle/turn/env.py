@@ -15,18 +15,21 @@ from treadle.errors import ConfigurationError
 from treadle.models.completion import Delta, ToolSpec
 from treadle.secrets import SecretStream, known
 from treadle.stack.events import Events
+from treadle.thread.blobs import Blobs, brings_bytes
 from treadle.thread.message import Message
 from treadle.thread.records import StopReason
 from treadle.turn.events import TurnDone
 
 
 class Thread(Protocol):
-    """Where a turn's messages are kept.
+    """Where a turn's messages are kept, and in `blobs` the bytes that they refer to.
 
     Contract: `append` returns once the line is with the operating system, and does not suspend,
     so that a cancel cannot fall between what is kept and what is said; it raises
     `StorageDegraded` when the line could not be written, and then the message was not said.
     """
+
+    blobs: Blobs
 
     async def append(self, message: Message) -> Message:
         """Write the message; return it as it was kept, stamped with turn and time."""
@@ -76,6 +79,16 @@ class Env:
     def __post_init__(self) -> None:
         self.asked = self.placed = len(self.messages)
 
+    @property
+    def blobs(self) -> Blobs:
+        """Where the bytes are that messages refer to; without a thread they have them."""
+        return Blobs(None) if self.thread is None else self.thread.blobs
+
+    async def prepare(self, *messages: Message) -> None:
+        """Write ahead the bytes that messages bring along, so that `append` need not suspend."""
+        if self.thread is not None and any(map(brings_bytes, messages)):
+            await self.thread.blobs.prepare(*messages)
+
     async def append(self, message: Message) -> None:
         """Say a message: it is on disk, if there is a thread, before anybody sees it.
 
@@ -98,6 +111,7 @@ class Env:
         if self.messages[0].role == "system":
             raise ConfigurationError("SystemPrompt stands outside SessionLog; it belongs inside")
         self.thread = thread
+        await self.prepare(*self.messages)
         for index, message in enumerate(self.messages):
             self.messages[index] = await thread.append(message)
         self._place(history)

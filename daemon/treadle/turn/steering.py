@@ -39,6 +39,11 @@ class Inbox:
         """Whether nothing waits to enter."""
         return not self._waiting
 
+    @property
+    def waiting(self) -> tuple[Message, ...]:
+        """What waits to enter, in order of arrival."""
+        return tuple(self._waiting)
+
     def put(self, *messages: Message) -> bool:
         """Say something to the turn; all of it enters, in order of arrival, or nothing does.
 
@@ -104,6 +109,8 @@ class Steering:
         if env.iteration == 1:
             self._inbox.open()
         try:
+            # While it still waits here: a cancel must not find a message on its way.
+            await env.prepare(*self._inbox.waiting)
             await self._let_in(env)
             await self._app(env)
         except BaseException:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from treadle.models.attachments import in_words
 from treadle.models.completion import ToolSpec
 from treadle.models.embedded.hints import callable_tools, named_paths
 from treadle.thread.message import Message, ToolCall, clean
@@ -201,22 +202,24 @@ def _line(tool: ToolSpec) -> str:
 def _flat(message: Message, calls: dict[str, ToolCall], with_tools: bool) -> list[ChatMessage]:
     if message.role == "tool":
         return _exchange(message, calls.get(message.tool_call_id))
-    if message.role != "assistant" or not with_tools:
-        return [{"role": message.role, "content": message.text}] if message.text else []
-    if not message.text:
+    text = in_words(message.content)
+    if not text:
         return []
-    return [{"role": "assistant", "content": _json({"tool": CHAT, "reply": message.text})}]
+    if message.role != "assistant" or not with_tools:
+        return [{"role": message.role, "content": text}]
+    return [{"role": "assistant", "content": _json({"tool": CHAT, "reply": text})}]
 
 
 def _exchange(result: Message, call: ToolCall | None) -> list[ChatMessage]:
     """A call right before its own result, whatever batch it came in."""
     name = call.name if call else "the tool"
     asked = {"tool": name, "arguments": call.arguments if call else {}}
+    text = in_words(result.content)
     return [
         {"role": "assistant", "content": _json(asked)},
         {
             "role": "user",
-            "content": f"Result of {name}: {result.text}\nNow answer my question with that result.",
+            "content": f"Result of {name}: {text}\nNow answer my question with that result.",
         },
     ]
 

@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import os
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
-from treadle.errors import ConfigurationError, ModelStreamBroken
+from treadle.errors import ConfigurationError, ModelError, ModelStreamBroken
 from treadle.models.answer import say_answer, say_partial
 from treadle.models.completion import CompletionEnv, Delta, ModelCall
+from treadle.models.openai.attachments import Attachments
 from treadle.models.openai.client import Endpoint
 from treadle.models.openai.draft import Draft
 from treadle.models.openai.request import HistoryEncoder
 from treadle.models.openai.stream import stream_chat
 from treadle.models.spec import DEFAULT_TIMEOUT_SECONDS
 from treadle.secrets import hold_value
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
 
 
 class OpenAICompletion:
@@ -52,6 +57,7 @@ class OpenAICompletion:
             timeout_seconds,
         )
         self._encoder = HistoryEncoder()
+        self._attachments = Attachments(model)
         # A key that a script brings along is as secret as one of the environment.
         hold_value("api_key", api_key or "")
 
@@ -69,13 +75,25 @@ class OpenAICompletion:
     async def __call__(self, env: CompletionEnv) -> None:
         """Answer the conversation with one assistant message.
 
+        Where the endpoint refuses what a person attached, it is asked again with less of that.
+
         Raises:
             ModelError: the endpoint's side failed; text that had come is kept, marked partial.
             ConfigurationError: the base URL or the key can never work.
         """
         client = await self._endpoint.client()
-        body = self._encoder.request(self._model, env.messages, env.tools)
         env.emit("model_call", ModelCall(self._model, len(env.messages)))
+        self._attachments.begin_call()
+        while not await self._answer(env, client):
+            pass
+
+    async def _answer(self, env: CompletionEnv, client: AsyncOpenAI) -> bool:
+        """Make the call once; return whether it is answered, else it is to be made again.
+
+        Raises:
+            ModelError: as above.
+        """
+        body = await self._body(env)
         draft = Draft()
         try:
             async with aclosing(stream_chat(client, body, model=self._model)) as chunks:
@@ -86,6 +104,9 @@ class OpenAICompletion:
                     if text:
                         env.emit("delta", Delta("text", text))
         except BaseException as error:
+            is_silent = not (draft.text or draft.reasoning)
+            if isinstance(error, ModelError) and is_silent and self._attachments.degrade(error):
+                return False
             await say_partial(env, model=self._model, text=draft.text, reasoning=draft.reasoning)
             if isinstance(error, ModelStreamBroken):
                 raise ModelStreamBroken(error.message, partial=draft.text) from None
@@ -100,3 +121,10 @@ class OpenAICompletion:
             usage=draft.usage,
             refused=draft.refused,
         )
+        return True
+
+    async def _body(self, env: CompletionEnv) -> bytes:
+        """Return the request's body, with as much of what a person attached as goes."""
+        if plan := self._attachments.plan(env.messages):
+            await self._encoder.attach(env.messages, plan, env.blobs)
+        return self._encoder.request(self._model, env.messages, env.tools)

@@ -148,8 +148,11 @@ def from_stream(error: object, place: Place) -> ModelError:
     said = place.redacted(body.get("message") or error)
     clear = status in (401, 403, 413, 429) or _is_overflow(status, body, said)
     if clear or _is_rate_limit(status, body, said):
-        return _from_status(status, body, said, {}, place)
-    return stream_broken(place, f"broke off its answer with an error: {said}")
+        told = _from_status(status, body, said, {}, place)
+    else:
+        told = stream_broken(place, f"broke off its answer with an error: {said}")
+    told.said = _in_its_own_words(body, said)
+    return told
 
 
 def stream_broken(place: Place, what: str) -> ModelStreamBroken:
@@ -160,7 +163,14 @@ def stream_broken(place: Place, what: str) -> ModelStreamBroken:
 def _from_response(error: APIStatusError, place: Place) -> ModelError:
     body = error.body if isinstance(error.body, dict) else {}
     said = place.redacted(body.get("message") or error.body or error.message)
-    return _from_status(error.status_code, body, said, error.response.headers, place)
+    told = _from_status(error.status_code, body, said, error.response.headers, place)
+    told.said = _in_its_own_words(body, said)
+    return told
+
+
+def _in_its_own_words(body: Mapping[str, Any], said: str) -> str:
+    """Join what names a fault: some endpoints say it in the code or the parameter alone."""
+    return " ".join(str(body[name]) for name in ("code", "param") if body.get(name)) + f" {said}"
 
 
 def _from_status(

@@ -6,14 +6,19 @@ The same conversation gives the same bytes, so that providers' prompt caches hit
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from treadle.models.attachments import in_words
 from treadle.models.completion import ToolSpec
-from treadle.thread.message import Content, Message, ToolCall, clean
+from treadle.models.openai.attachments import Notes
+from treadle.models.openai.parts import content_of
+from treadle.thread.blobs import Blobs
+from treadle.thread.message import Message, ToolCall, clean
 
 # What every provider takes in the name of a function, in a call of old as in a tool.
 _NAME_CHARACTERS = 64
@@ -23,18 +28,25 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _TAIL = b',"stream":true,"stream_options":{"include_usage":true}}'
 
 
-def encode_message(message: Message) -> bytes:
-    """Encode one message as a provider wants it; empty for one that says nothing."""
+def encode_message(message: Message, content: str | list[dict[str, Any]] | None = None) -> bytes:
+    """Encode one message as a provider wants it; empty for one that says nothing.
+
+    Args:
+        message: the message.
+        content: what stands for its content; else that is put into words.
+    """
     plain: dict[str, Any]
-    if message.role == "tool":
-        plain = {"tool_call_id": message.tool_call_id, "content": _text(message.content)}
+    if content is not None:
+        plain = {"content": content}
+    elif message.role == "tool":
+        plain = {"tool_call_id": message.tool_call_id, "content": in_words(message.content)}
     elif message.role != "assistant":
-        plain = {"content": _text(message.content)}
+        plain = {"content": in_words(message.content)}
     elif message.tool_calls:
         calls = [_call(call) for call in message.tool_calls]
-        plain = {"content": _text(message.content) or None, "tool_calls": calls}
+        plain = {"content": in_words(message.content) or None, "tool_calls": calls}
     elif message.content:
-        plain = {"content": _text(message.content)}
+        plain = {"content": in_words(message.content)}
     else:
         return b""
     return _encode({"role": message.role, **plain})
@@ -48,9 +60,30 @@ class HistoryEncoder:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Message, bytes]] = {}
+        self._known: dict[int, tuple[Message, Notes, bytes]] = {}
         self._tools: list[ToolSpec] = []
         self._tools_bytes = b""
+
+    async def attach(
+        self, messages: Sequence[Message], plan: Mapping[int, Notes], blobs: Blobs
+    ) -> None:
+        """Encode the messages that refer to bytes, for the requests that follow.
+
+        Those are read and encoded in a worker thread, and again only when something else of them
+        is to be shown.
+
+        Args:
+            messages: the conversation.
+            plan: what is shown of each, as `Attachments.plan` gives it.
+            blobs: where the bytes are.
+        """
+        for message in messages:
+            notes = plan.get(id(message))
+            known = self._known.get(id(message))
+            if notes is None or (known is not None and known[1] == notes):
+                continue
+            encoded = await asyncio.to_thread(_encode_attached, message, notes, blobs)
+            self._known[id(message)] = (message, notes, encoded)
 
     def request(self, model: str, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> bytes:
         """Return the body of a streaming request."""
@@ -63,15 +96,19 @@ class HistoryEncoder:
         before, now = self._known, {}
         for message in messages:
             # The message is kept beside its bytes, so that its identity is not given away.
-            now[id(message)] = before.get(id(message)) or (message, encode_message(message))
+            now[id(message)] = before.get(id(message)) or (message, (), encode_message(message))
         self._known = now
-        return b",".join(filter(None, (now[id(message)][1] for message in messages)))
+        return b",".join(filter(None, (now[id(message)][2] for message in messages)))
 
     def _encoded_tools(self, tools: Sequence[ToolSpec]) -> bytes:
         if self._tools != list(tools):
             self._tools = list(tools)
             self._tools_bytes = _encode([_tool(spec) for spec in tools])
         return self._tools_bytes
+
+
+def _encode_attached(message: Message, notes: Notes, blobs: Blobs) -> bytes:
+    return encode_message(message, content_of(message, notes, blobs))
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
@@ -88,16 +125,6 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
         "parameters": spec.parameters,
     }
     return {"type": "function", "function": function}
-
-
-def _text(content: Content) -> str:
-    """Return content as text; a block that is no text is named, so that nothing is silent."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(
-        str(block["text"]) if "text" in block else f"[{block.get('type', 'content')} not shown]"
-        for block in content
-    )
 
 
 _encoder = msgspec.json.Encoder()

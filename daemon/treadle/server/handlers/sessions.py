@@ -34,10 +34,10 @@ from treadle.protocol.sessions import (
     SteerResult,
 )
 from treadle.runtime.prompt import Prompt
+from treadle.server.blocks import prompt_of
 from treadle.server.bridge import (
     options_of,
     pair_of,
-    prompt_of,
     prompt_result,
     resume_report,
     session_info,
@@ -47,6 +47,7 @@ from treadle.server.bridge import (
 )
 from treadle.server.handlers.registry import handles
 from treadle.server.peer import Peer
+from treadle.thread.paths import thread_path
 
 # A larger document is only named: it would fill the model's window, and a tool can read parts.
 MAX_DOCUMENT_CHARACTERS = 200_000
@@ -92,7 +93,7 @@ async def run_prompt(
     pair = pair_of(params)
     # An editor may still be loading what it has open: prompts keep their order meanwhile.
     async with peer.arrival:
-        said = await _with_open_documents(params.prompt, peer)
+        said = await prompt_of(await _with_open_documents(params.prompt, peer))
     with peer.progress.shown(
         work_done=params.work_done_token,
         partial=params.partial_result_token,
@@ -101,7 +102,7 @@ async def run_prompt(
         agreed=agreed,
     ) as progress:
         wanted = Prompt(
-            messages=prompt_of(said),
+            messages=said,
             options=options_of(params.options),
             default_cwd=peer.default_cwd,
             max_turns=params.max_turns,
@@ -143,7 +144,7 @@ async def steer(params: SteerParams, peer: Peer) -> SteerResult:
         InvalidParams: the text says nothing.
     """
     said = Prompt(
-        messages=prompt_of(params.text, path="text"),
+        messages=await prompt_of(params.text, path="text"),
         options=SessionOptions(),
         default_cwd=peer.default_cwd,
     )
@@ -182,14 +183,23 @@ async def list_sessions(params: ListParams, peer: Peer) -> ListResult:
 async def read(params: ReadParams, peer: Peer) -> ReadResult:
     """Read one page of a thread, oldest first."""
     start = _position(params.cursor)
-    reading = await peer.runtime.read(pair_of(params))
-    found = await asyncio.to_thread(
-        reading.view_page if params.view == "model" else reading.page, start, params.limit
-    )
-    next_cursor = None if found.next_start is None else str(found.next_start)
-    return ReadResult(
-        messages=[wire_message(one) for one in found.messages], next_cursor=next_cursor
-    )
+    pair = pair_of(params)
+    reading = await peer.runtime.read(pair)
+    thread = thread_path(peer.runtime.services.folders.data, *pair)
+
+    def page() -> ReadResult:
+        found = (
+            reading.view_page(start, params.limit)
+            if params.view == "model"
+            else reading.page(start, params.limit)
+        )
+        return ReadResult(
+            # It looks for the files that messages refer to.
+            messages=[wire_message(one, thread) for one in found.messages],
+            next_cursor=None if found.next_start is None else str(found.next_start),
+        )
+
+    return await asyncio.to_thread(page)
 
 
 # No thread has as many messages, and `int` refuses texts that are far longer.

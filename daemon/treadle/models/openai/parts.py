@@ -1,0 +1,81 @@
+"""The parts of a message that shows images and files, as chat-completions endpoints want them.
+
+Owns the form of each part. Refuses to know which attachments are shown.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from treadle.models.attachments import in_words, worded
+from treadle.models.openai.attachments import KINDS, Notes
+from treadle.thread.blobs import BlobLost, Blobs, Reference
+from treadle.thread.message import Message
+
+# A name of a file has at most this many characters on any system.
+FILE_NAME_CHARACTERS = 200
+
+_AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
+
+
+def content_of(message: Message, notes: Notes, blobs: Blobs) -> str | list[dict[str, Any]] | None:
+    """Return the content of a message that refers to attachments; it reads them, and blocks.
+
+    Where none is shown it is text, which every endpoint takes. Bytes that are lost are named in
+    words, as those are that are left out.
+
+    Args:
+        message: a person's message, else None comes back.
+        notes: for each of its references, why it is left out, if it is.
+        blobs: where the bytes are.
+    """
+    if message.role != "user" or isinstance(message.content, str):
+        return None
+    left = iter(notes)
+    parts: list[dict[str, Any]] = []
+    for block in message.content:
+        reference = Reference.of(block)
+        if reference is None:
+            parts.append(_text(in_words([block])))
+        elif why := next(left):
+            parts.append(_text(worded(reference, why)))
+        else:
+            parts += _shown(block, reference, blobs)
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    return parts
+
+
+def _shown(block: dict[str, Any], reference: Reference, blobs: Blobs) -> list[dict[str, Any]]:
+    try:
+        encoded = base64.b64encode(blobs.read(block)).decode("ascii")
+    except BlobLost as lost:
+        return [_text(worded(reference, str(lost)))]
+    name = [_text(f"Contents of {reference.uri}:")] if reference.uri else []
+    return [*name, _part(reference, encoded)]
+
+
+def _part(reference: Reference, encoded: str) -> dict[str, Any]:
+    kind = KINDS[reference.mime_type]
+    if kind == "audio":
+        audio_format = _AUDIO_FORMATS[reference.mime_type]
+        return {"type": "input_audio", "input_audio": {"data": encoded, "format": audio_format}}
+    url = f"data:{reference.mime_type};base64,{encoded}"
+    if kind == "image":
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file": {"filename": _file_name(reference), "file_data": url}}
+
+
+def _file_name(reference: Reference) -> str:
+    """Return a name for a file, which endpoints insist on."""
+    try:
+        path = unquote(urlsplit(reference.uri).path)
+    except ValueError:
+        path = ""
+    return path.rpartition("/")[2][-FILE_NAME_CHARACTERS:] or "document.pdf"
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
