@@ -45,6 +45,7 @@ class Runtime:
         self._sessions: dict[Pair, Session] = {}
         self._last_seqs: dict[Pair, int] = {}
         self._closing = False
+        self.services.expiry.begin(lambda *pair: Pair(*pair) in self._sessions)
 
     def session(self, pair: Pair) -> Session:
         """Return the pair's session, made if there is none; it opens when it is first used.
@@ -111,6 +112,7 @@ class Runtime:
     async def close(self) -> None:
         """Interrupt every turn, close every session, stop every model; each wait is bounded."""
         self._closing = True
+        await self.services.expiry.close()
         closing = [session.close("interrupted") for session in list(self._sessions.values())]
         for ended in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(ended, BaseException):

@@ -18,6 +18,10 @@ THREADS_FOLDER = "threads"
 THREAD_SUFFIX = ".jsonl"
 DAMAGED_SUFFIX = ".damaged"
 LOCK_SUFFIX = ".lock"
+# What a thread that has expired is called until all that lies beside it is gone.
+EXPIRED_SUFFIX = ".expired"
+# What an editor was shown of threads lies here, inside the data folder, a file for each pair.
+SHOWN_FOLDER = "shown"
 # Names are shown in lists and window titles; nobody reads more than this.
 NAME_LENGTH = 200
 # File systems take 255 bytes a name; half of it leaves room for suffixes and for long folders.
@@ -33,6 +37,14 @@ def thread_path(data: Path, agent: str, instance: str) -> Path:
         instance: the instance's name, any text.
     """
     return data / THREADS_FOLDER / encode_name(agent) / (encode_name(instance) + THREAD_SUFFIX)
+
+
+def shown_path(thread: Path) -> Path:
+    """Return the file in which an editor is shown what was said in a thread."""
+    data = thread.parents[2]
+    return (
+        data / SHOWN_FOLDER / thread.parent.name / (thread.name.removesuffix(THREAD_SUFFIX) + ".md")
+    )
 
 
 def beside(thread: Path, suffix: str) -> Path:

@@ -25,14 +25,11 @@ from treadle.protocol.sessions import (
     SteerResult,
 )
 from treadle.server.peer import Peer
-from treadle.thread.paths import encode_name
+from treadle.thread.paths import SHOWN_FOLDER, encode_name, shown_path, thread_path
 
 # What fits into the line or two that editors have for a message.
 MESSAGE_CHARACTERS = 200
 MESSAGE_LINES = 3
-
-# Beside `threads`, so that deleting the data folder deletes these too.
-SHOWN_FOLDER = "shown"
 
 
 def show(peer: Peer, method: str, params: WireStruct, result: WireStruct | None) -> None:
@@ -69,8 +66,7 @@ def _write(path: Path, text: str) -> None:
 def _path(data: Path, method: str, params: WireStruct) -> Path:
     """Return the one file of a pair, or of what belongs to none."""
     if isinstance(params, Address):
-        folder = data / SHOWN_FOLDER / encode_name(params.agent)
-        return folder / f"{encode_name(params.instance)}.md"
+        return shown_path(thread_path(data, params.agent, params.instance))
     return data / SHOWN_FOLDER / f"{encode_name(method)}.md"
 
 

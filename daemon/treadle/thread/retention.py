@@ -1,0 +1,288 @@
+"""Threads that expire: which ones, and how a whole one is deleted.
+
+Owns what may be deleted at all. Refuses to know who asked for it, and when.
+
+Only what can be proved is deleted: a thread whose first line names the very pair that its path
+stands for, of which every line can be read, that nobody holds or has open, and that was not
+written within the last day. Whatever else is due stays, and is told. Files are named exactly;
+nothing is found by a beginning or a pattern.
+
+| a kill                            | leaves                                                     |
+|-----------------------------------|------------------------------------------------------------|
+| before the thread has its new     | the whole thread                                           |
+| name, in one step                 |                                                            |
+| after that                        | no thread, and its remains, which the next look takes away |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from treadle.errors import RequestFailed
+from treadle.thread.blobs import delete_blobs
+from treadle.thread.catalogue import NotOurs, ThreadProblem, pair_of, thread_files
+from treadle.thread.lock import ThreadLock, holder
+from treadle.thread.paths import (
+    DAMAGED_SUFFIX,
+    EXPIRED_SUFFIX,
+    LOCK_SUFFIX,
+    SHOWN_FOLDER,
+    THREAD_SUFFIX,
+    THREADS_FOLDER,
+    beside,
+    shown_path,
+    thread_path,
+)
+from treadle.thread.records import FORMAT_VERSION, RecordLine, ThreadRecord
+from treadle.thread.replay import UNREADABLE, decode, lines_of, opened
+
+DAY_NS = 86_400 * 10**9
+
+# What somebody used today is not thrown away, whatever a figure in a file says.
+RECENT_NS = DAY_NS
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a person wants to keep; where a figure is missing, nothing expires by it.
+
+    Args:
+        days: a thread that was not written for so long is due.
+        threads: all but so many are due, those written last being kept.
+    """
+
+    days: int | None = None
+    threads: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.days is not None or self.threads is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A thread whose time has come.
+
+    Args:
+        path: its file.
+        agent: the pair's agent; empty where that cannot be told.
+        instance: the pair's instance.
+        updated_ns: when it was last written.
+        size_bytes: how large it was then.
+        stays: why it is kept all the same; empty where it may go.
+    """
+
+    path: Path
+    agent: str
+    instance: str
+    updated_ns: int
+    size_bytes: int
+    stays: str = ""
+
+
+def look(data: Path, policy: Policy, now_ns: int) -> Iterator[Due]:
+    """Yield every thread that is due, the oldest first; changes nothing, and blocks.
+
+    Args:
+        data: the data folder; it need not exist.
+        policy: what is kept.
+        now_ns: the time.
+    """
+    for path, status in _due(_by_age(data), policy, now_ns):
+        try:
+            agent, instance = _prove(data, path, status, now_ns)
+            due = Due(path, agent, instance, status.st_mtime_ns, status.st_size)
+        except FileNotFoundError:
+            continue  # it was deleted while we looked
+        except _Stays as why:
+            due = Due(path, *why.pair, status.st_mtime_ns, status.st_size, str(why))
+        yield due
+
+
+def delete(due: Due, now_ns: int, is_open: Callable[[str, str], bool] = lambda *_: False) -> bool:
+    """Delete a thread that may go, with all that lies beside it; blocks for a moment.
+
+    Whoever resumes it meanwhile has it, or begins it afresh when it is gone.
+
+    Args:
+        due: the thread, from `look`.
+        now_ns: the time.
+        is_open: whether a pair is open in this process, also while it holds no lock.
+
+    Returns:
+        Whether it is gone; it stays where it was used meanwhile or cannot be deleted.
+    """
+    with _locked(due.path) as is_ours:
+        if not is_ours or is_open(due.agent, due.instance) or not _is_as_it_was(due, now_ns):
+            return False
+        gone = beside(due.path, EXPIRED_SUFFIX)
+        try:
+            due.path.replace(gone)
+        except OSError:
+            return False
+        # What can not be cleared now is when `finish` finds it; the thread is gone all the same.
+        with contextlib.suppress(OSError):
+            _clear(gone)
+    return True
+
+
+def finish(data: Path) -> None:
+    """Take away what a kill, in the middle of a deletion, has left; blocks."""
+    threads = data / THREADS_FOLDER
+    for gone in threads.glob(f"*/*{EXPIRED_SUFFIX}"):
+        with contextlib.suppress(OSError), _locked(_thread_of(gone)) as is_ours:
+            if is_ours:
+                _clear(gone)
+    for lock in threads.glob(f"*/*{LOCK_SUFFIX}"):
+        thread = lock.with_name(lock.name.removesuffix(LOCK_SUFFIX) + THREAD_SUFFIX)
+        # Nobody's lock goes when it is let go; somebody's is not ours to take.
+        if not thread.exists():
+            with _locked(thread):
+                pass
+
+
+def tidy(data: Path) -> None:
+    """Remove the folders of agents in which nothing is left."""
+    for folder in (*data.glob(f"{THREADS_FOLDER}/*"), *data.glob(f"{SHOWN_FOLDER}/*")):
+        # It is not empty, or no folder.
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+@contextlib.contextmanager
+def _locked(thread: Path) -> Iterator[bool]:
+    """Hold a thread's lock; yield whether it could be had."""
+    try:
+        lock = ThreadLock.acquire(thread)
+    except RequestFailed:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+class _Stays(Exception):
+    """A thread is due and may not be deleted; the text says why."""
+
+    def __init__(self, why: str, pair: tuple[str, str] = ("", "")) -> None:
+        super().__init__(why)
+        self.pair = pair
+
+
+def _by_age(data: Path) -> list[tuple[Path, os.stat_result]]:
+    """Return every thread's file, the one that was written last first."""
+    # A folder that cannot be listed holds no thread that could be deleted.
+    unlisted: list[ThreadProblem] = []
+    found = []
+    for path in thread_files(data, unlisted):
+        with contextlib.suppress(OSError):
+            found.append((path, path.lstat()))
+    return sorted(found, key=lambda each: (-each[1].st_mtime_ns, each[0]))
+
+
+def _due(
+    found: list[tuple[Path, os.stat_result]], policy: Policy, now_ns: int
+) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield what is due, the oldest first."""
+    for rank in range(len(found) - 1, -1, -1):
+        path, status = found[rank]
+        age_ns = now_ns - status.st_mtime_ns
+        by_age = policy.days is not None and age_ns > policy.days * DAY_NS
+        by_rank = policy.threads is not None and rank >= policy.threads
+        if by_age or by_rank:
+            yield path, status
+
+
+def _prove(data: Path, path: Path, status: os.stat_result, now_ns: int) -> tuple[str, str]:
+    """Return whose thread a file is, once everything says that it may go.
+
+    Raises:
+        _Stays: something does not.
+        FileNotFoundError: it is gone.
+    """
+    if not stat.S_ISREG(status.st_mode):
+        raise _Stays("it is no regular file")
+    try:
+        pair = pair_of(data, path)
+    except (NotOurs, PermissionError) as error:
+        raise _Stays("it cannot be told whose it is") from error
+    if now_ns - status.st_mtime_ns < RECENT_NS:
+        raise _Stays("it was used within the last day", pair)
+    if beside(path, DAMAGED_SUFFIX).exists():
+        raise _Stays("a part of it lies in a .damaged file", pair)
+    if beside(path, LOCK_SUFFIX).exists() and (pid := holder(path)) is not None:
+        raise _Stays(f"process {pid or 'of another user'} holds it", pair)
+    _require_readable(data, path, pair)
+    return pair
+
+
+def _require_readable(data: Path, path: Path, pair: tuple[str, str]) -> None:
+    """Refuse a thread that is not wholly and plainly this pair's.
+
+    Raises:
+        _Stays: it is not.
+    """
+    try:
+        header = _header_of(path)
+    except (RequestFailed, *UNREADABLE) as error:
+        raise _Stays("not all of it can be read", pair) from error
+    if header is not None and header.version > FORMAT_VERSION:
+        raise _Stays("a newer Treadle has written it", pair)
+    if header is None or (header.agent, header.instance) != pair:
+        raise _Stays("its first line does not say whose it is", pair)
+    if thread_path(data, *pair) != path:
+        raise _Stays("it lies where another thread would", pair)
+
+
+def _header_of(path: Path) -> ThreadRecord | None:
+    """Read a whole thread, line by line, for it may be large; return what the first record says.
+
+    Raises:
+        ThreadUnreadable: it cannot be opened.
+        msgspec.MsgspecError, RecursionError, UnicodeError: a line cannot be read.
+    """
+    header: ThreadRecord | None = None
+    with opened(path) as file:
+        for line in lines_of(file):
+            decoded = None if line.isspace() else decode(line)
+            if header is None and isinstance(decoded, RecordLine):
+                header = decoded.thread
+    return header
+
+
+def _is_as_it_was(due: Due, now_ns: int) -> bool:
+    """Look once more, under the lock: nobody has written it or damaged it since."""
+    try:
+        status = due.path.lstat()
+    except OSError:
+        return False
+    return (
+        stat.S_ISREG(status.st_mode)
+        and (status.st_mtime_ns, status.st_size) == (due.updated_ns, due.size_bytes)
+        and now_ns - status.st_mtime_ns >= RECENT_NS
+        and not beside(due.path, DAMAGED_SUFFIX).exists()
+    )
+
+
+def _clear(gone: Path) -> None:
+    """Delete what is left of a thread; whoever calls holds its lock.
+
+    Raises:
+        OSError: something cannot be deleted; the next look tries again.
+    """
+    thread = _thread_of(gone)
+    # Where a new thread has begun under this name, what lies beside it is that one's.
+    if not thread.exists():
+        delete_blobs(thread)
+        shown_path(thread).unlink(missing_ok=True)
+    gone.unlink()
+
+
+def _thread_of(gone: Path) -> Path:
+    return gone.with_name(gone.name.removesuffix(EXPIRED_SUFFIX) + THREAD_SUFFIX)
