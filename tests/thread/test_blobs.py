@@ -47,6 +47,7 @@ def kept(message: Message) -> Message:
 
 @pytest.fixture
 def thread(tmp_path: Path) -> Path:
+    (tmp_path / "agent").mkdir()
     return tmp_path / "agent" / "chat.jsonl"
 
 
@@ -129,7 +130,6 @@ async def test_bytes_that_are_not_what_was_written_are_told_and_never_read(
 async def test_what_cannot_be_written_is_readable_meanwhile_and_written_later(
     thread: Path,
 ) -> None:
-    thread.parent.mkdir()
     blobs = Blobs(thread)
     # A file in the folder's place fails for every user, whatever their rights.
     blobs_folder(thread).write_bytes(b"")
@@ -138,6 +138,17 @@ async def test_what_cannot_be_written_is_readable_meanwhile_and_written_later(
         blobs.write()
     assert blobs.read(dict(image())) == PNG
     blobs_folder(thread).unlink()
+    blobs.write()
+    assert Blobs(thread).read(dict(image())) == PNG
+
+
+async def test_where_the_threads_folder_is_away_nothing_is_made_in_its_place(thread: Path) -> None:
+    blobs = Blobs(thread)
+    thread.parent.rename(away := thread.parent.with_name("away"))
+    await blobs.prepare(said(image()))
+    assert not thread.parent.exists()
+    assert blobs.read(dict(image())) == PNG
+    away.rename(thread.parent)
     blobs.write()
     assert Blobs(thread).read(dict(image())) == PNG
 
@@ -214,7 +225,6 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed_when_deleting(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / f"{SHA}.png").touch()
-    thread.parent.mkdir()
     blobs_folder(thread).symlink_to(elsewhere)
     delete_blobs(thread)
     assert check_blobs(thread, []) == []

@@ -15,6 +15,7 @@ such a block is the reference that it is as JSON:
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import itertools
 import logging
@@ -265,6 +266,7 @@ def copy_blobs(source: Path, target: Path, messages: Iterable[Message]) -> list[
             continue
         folder = blobs_folder(target)
         try:
+            make_folder(target.parent)
             _write(folder, reference.file_name, data)
         except OSError as error:
             raise degraded(folder / reference.file_name, error) from error
@@ -326,6 +328,9 @@ def _write(folder: Path, name: str, data: bytes) -> None:
         OSError: they could not be written.
     """
     path = folder / name
+    # Where the thread's own folder is away, nothing is made in its place: it may come back.
+    if not folder.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder.parent))
     make_folder(folder)
     if _is_whole(path, name.partition(".")[0], len(data)):
         return
