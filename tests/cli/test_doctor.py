@@ -149,6 +149,7 @@ def test_where_all_is_well_it_says_so(script: Path, tmp_path: Path) -> None:
                 "terminal": "none: output goes elsewhere, as utf-8",
                 **{f"folder/{name}": f"{path} {not_yet}" for name, path in folders.items()},
                 "config.toml": config,
+                "retention": "every thread is kept for ever",
                 "agents": "1 can be used: assistant",
                 "embedded": embedded,
                 f"{SCRIPTED}{script}": model,

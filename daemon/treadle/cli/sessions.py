@@ -9,6 +9,7 @@ import typer
 
 from treadle.cli import exit_codes
 from treadle.cli.client import local_client
+from treadle.cli.expire import expire
 from treadle.cli.options import (
     DEFAULT_AGENT,
     DEFAULT_INSTANCE,
@@ -21,6 +22,7 @@ from treadle.folders import find_folders
 from treadle.thread.paths import thread_path, validate_name
 
 app = typer.Typer(help="Sessions: what is stored, and where.", no_args_is_help=True)
+app.command("expire")(expire)
 
 
 @app.command("list")

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from treadle.agents.catalogue import Catalogue
-from treadle.agents.config import CONFIG_NAME, Config
+from treadle.agents.config import CONFIG_NAME, Config, RetentionSettings
 from treadle.agents.definition import AgentDefinition
 from treadle.cli.doctor.report import Check, Report
 from treadle.errors import InvalidAgent
@@ -26,6 +26,7 @@ def look_at_definitions(
     try:
         config = catalogue.config()
         report.checks += _notices(config, config_file)
+        report.checks.append(Check("retention", "ok", _retention(config.retention)))
     except InvalidAgent as error:
         config = None
         told = f"{error.message}; no agent can be prompted until it is mended"
@@ -45,6 +46,14 @@ def _notices(config: Config, file: Path) -> list[Check]:
         said = f"{file} is fine" if file.exists() else f"there is no {file}, and none is needed"
         return [Check("config.toml", "ok", said)]
     return [Check("config.toml", "warning", notice, _edit(file)) for notice in config.notices]
+
+
+def _retention(settings: RetentionSettings) -> str:
+    due = [f"not used for {settings.days} days"] if settings.days else []
+    due += [f"older than the newest {settings.threads}"] if settings.threads else []
+    if not due:
+        return "every thread is kept for ever"
+    return f"threads {' or '.join(due)} are deleted; treadle sessions expire --dry-run lists them"
 
 
 def _edit(path: str | Path) -> str:
