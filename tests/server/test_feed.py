@@ -10,8 +10,9 @@ import pytest
 from treadle.models.completion import Delta
 from treadle.protocol.base import WireStruct
 from treadle.runtime.outbox import Outbox, Pair, StateChanged
-from treadle.server import feed as feed_module
-from treadle.server.feed import JOIN_ABOVE_BYTES, Feed
+from treadle.server import joining
+from treadle.server.feed import Feed
+from treadle.server.joining import JOIN_ABOVE_BYTES
 
 
 class Client:
@@ -114,7 +115,7 @@ def test_sessions_are_joined_each_for_itself() -> None:
 
 
 def test_what_waits_is_sent_when_it_has_grown_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_module, "MAX_JOINED_CHARACTERS", 4)
+    monkeypatch.setattr(joining, "MAX_JOINED_CHARACTERS", 4)
     client = Client()
     session = client.session()
     client.late = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from treadle.protocol.base import ProgressToken, WireStruct
 
@@ -29,7 +29,6 @@ class WorkDoneBegin(WireStruct, tag_field="kind", tag="begin"):
 
     title: str
     cancellable: bool
-    message: str | None = None
 
 
 class WorkDoneReport(WireStruct, tag_field="kind", tag="report"):
@@ -56,11 +55,17 @@ class PartialReasoning(WireStruct, tag_field="kind", tag="reasoning"):
     text: str
 
 
+ProgressValue: TypeAlias = (
+    WorkDoneBegin | WorkDoneReport | WorkDoneEnd | PartialText | PartialReasoning
+)
+"""What can be told under a token."""
+
+
 class ProgressParams(WireStruct):
     """Progress under a token that the client gave, or agreed to."""
 
     token: ProgressToken
-    value: WorkDoneBegin | WorkDoneReport | WorkDoneEnd | PartialText | PartialReasoning
+    value: ProgressValue
 
 
 class ShowMessageParams(WireStruct):

@@ -32,6 +32,7 @@ from treadle.server.client_requests import ClientRequests
 from treadle.server.dispatch import Dispatch, Reply, refuse
 from treadle.server.editor.methods import is_editors
 from treadle.server.introduction import Hello, introduction, moved, read_hello
+from treadle.server.joining import is_late
 from treadle.server.log import set_level
 from treadle.server.trace import Trace
 from treadle.server.wire.envelope import (
@@ -223,7 +224,6 @@ class Connection:
 
     def _load(self) -> None:
         from treadle.server.editor.tenant import Editor
-        from treadle.server.feed import JOIN_ABOVE_BYTES
         from treadle.server.handlers import HANDLERS
         from treadle.server.log.to_client import ClientLog
         from treadle.server.peer import Peer
@@ -249,7 +249,7 @@ class Connection:
         if "window" in hello.capabilities:
             self._client_log = ClientLog(
                 lambda params: self._notify("window/logMessage", params),
-                lambda: self._pending_bytes() > JOIN_ABOVE_BYTES,
+                lambda: is_late(self._pending_bytes()),
             )
         self._dispatch = Dispatch(handlers, self._peer, self._send, self._trace.answered)
 

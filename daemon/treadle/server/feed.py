@@ -12,15 +12,7 @@ from treadle.models.completion import Delta
 from treadle.protocol.base import WireStruct
 from treadle.runtime.outbox import Pair, SessionEvent
 from treadle.server.bridge import delta_notification, notification
-from treadle.server.wire.writer import HIGH_WATER_BYTES
-
-# While more than this is on its way to the client, neighbouring deltas are joined. The writer tells
-# that it is low again only after it had this much: what was held below it could wait for ever.
-JOIN_ABOVE_BYTES = HIGH_WATER_BYTES
-
-# What is joined is sent when it has grown to this: then it counts as sent, so that a client that
-# never reads again is noticed, and no notification is a burden to one that does.
-MAX_JOINED_CHARACTERS = 1 << 20
+from treadle.server.joining import Joined, is_late
 
 
 @dataclass(slots=True)
@@ -28,13 +20,7 @@ class _Held:
     """Neighbouring deltas of one session and kind that have not been sent."""
 
     last: SessionEvent
-    parts: list[str] = field(default_factory=list)
-    characters: int = 0
-
-    def add(self, event: SessionEvent, text: str) -> None:
-        self.last = event
-        self.parts.append(text)
-        self.characters += len(text)
+    joined: Joined = field(default_factory=Joined)
 
 
 class Feed:
@@ -79,20 +65,21 @@ class Feed:
         if held is not None and not _same_run(held.last, event):
             self._release(event.pair)
             held = None
-        if held is None and self._pending_bytes() <= JOIN_ABOVE_BYTES:
+        if held is None and not is_late(self._pending_bytes()):
             self._send("session/delta", delta_notification(event, delta.text, joined=1))
             return
         if held is None:
             held = self._held[event.pair] = _Held(event)
-        held.add(event, delta.text)
-        if held.characters >= MAX_JOINED_CHARACTERS:
+        held.last = event
+        held.joined.add(delta.text)
+        if held.joined.is_full:
             self._release(event.pair)
 
     def _release(self, pair: Pair) -> None:
         held = self._held.pop(pair, None)
         if held is not None:
-            text = "".join(held.parts)
-            params = delta_notification(held.last, text, joined=len(held.parts))
+            joined = held.joined
+            params = delta_notification(held.last, joined.text, joined=len(joined.parts))
             self._send("session/delta", params)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,10 @@ from treadle.protocol.base import WireStruct
 from treadle.runtime.outbox import Outbox, Pair
 from treadle.runtime.runtime import Runtime
 from treadle.runtime.session import Session
+from treadle.server.asides import Asides
 from treadle.server.editor.tenant import Editor
 from treadle.server.feed import Feed
 from treadle.server.progress import ProgressBoard
-
-logger = logging.getLogger(__name__)
 
 # What was begun aside of any request gets this long to end once it was told to.
 LEAVE_SECONDS = 1.0
@@ -59,7 +57,7 @@ class Peer:
         self._feed = Feed(notify, pending_bytes, opt_out)
         # Weak, because a session that was closed and opened anew has another outbox.
         self._watched: WeakSet[Outbox] = WeakSet()
-        self._asides: set[asyncio.Task[None]] = set()
+        self._asides = Asides()
 
     @property
     def default_cwd(self) -> Path | None:
@@ -80,23 +78,11 @@ class Peer:
 
     def aside(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do something that no request waits for; it ends with the connection."""
-        task = asyncio.create_task(_logged(work))
-        self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
+        self._asides.start(work)
 
     async def leave(self) -> None:
         """Stop watching; the sessions go on without this client."""
         for outbox in tuple(self._watched):
             outbox.unwatch(self._feed.take)
         self._watched.clear()
-        for task in self._asides:
-            task.cancel()
-        if self._asides:
-            await asyncio.wait(self._asides, timeout=LEAVE_SECONDS)
-
-
-async def _logged(work: Coroutine[Any, Any, Any]) -> None:
-    try:
-        await work
-    except Exception:
-        logger.exception("what was begun aside of a request failed")
+        await self._asides.close(LEAVE_SECONDS)

@@ -20,35 +20,48 @@ from treadle.protocol.editor import (
     PartialReasoning,
     PartialText,
     ProgressParams,
+    ProgressValue,
     WorkDoneBegin,
     WorkDoneEnd,
     WorkDoneReport,
 )
 from treadle.runtime.outbox import TurnEnded, TurnPayload
 from treadle.secrets import known
-from treadle.server.feed import JOIN_ABOVE_BYTES, MAX_JOINED_CHARACTERS
+from treadle.server.joining import Joined, is_late
 from treadle.turn.events import Retrying, StepStarted, ToolCallStarted
 
-ProgressValue: TypeAlias = (
-    WorkDoneBegin | WorkDoneReport | WorkDoneEnd | PartialText | PartialReasoning
-)
 Send: TypeAlias = Callable[[str, WireStruct], None]
+"""Sends one notification. Contract: must not raise or block."""
+
+Aside: TypeAlias = Callable[[Coroutine[Any, Any, Any]], None]
+"""Does something that no request waits for, until it ends or the connection does."""
+
+Stop: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
+"""Stops what is shown; called when the client wants that."""
 
 # An editor shows one line, and not a long one.
 MAX_MESSAGE_CHARACTERS = 80
 
 
 @dataclass(slots=True)
-class _Partial:
-    """Neighbouring deltas of one kind that are not sent yet."""
+class _Held:
+    """Neighbouring deltas of one kind that have not been sent."""
 
     kind: Literal["text", "reasoning"]
-    parts: list[str] = field(default_factory=list)
-    characters: int = 0
+    joined: Joined = field(default_factory=Joined)
 
 
 class Progress:
-    """One request's progress, under one or two tokens."""
+    """One request's progress, under one or two tokens.
+
+    Args:
+        send: sends one notification.
+        pending_bytes: how much of what was sent the client has not taken.
+        work_done: the token for what goes on.
+        partial: the token for pieces of the answer.
+        title: what the work is.
+        stop: stops it.
+    """
 
     def __init__(
         self,
@@ -58,14 +71,14 @@ class Progress:
         work_done: ProgressToken | None,
         partial: ProgressToken | None,
         title: str,
-        stop: Callable[[], Coroutine[Any, Any, Any]],
+        stop: Stop,
     ) -> None:
         self._send = send
         self._pending_bytes = pending_bytes
         self._work_done = work_done
         self._partial = partial
         self._title = title
-        self._held: _Partial | None = None
+        self._held: _Held | None = None
         self._sent: list[str] = []
         self._is_shown = False
         self._saying = ""
@@ -101,11 +114,8 @@ class Progress:
         """Send what was held back for a slow client."""
         held, self._held = self._held, None
         if held is not None and self._partial is not None:
-            text = "".join(held.parts)
-            is_text = held.kind == "text"
-            self._tell(
-                self._partial, PartialText(text=text) if is_text else PartialReasoning(text=text)
-            )
+            piece = PartialText if held.kind == "text" else PartialReasoning
+            self._tell(self._partial, piece(text=held.joined.text))
 
     def end(self, error: TreadleError | None) -> None:
         """Say that the work is over; nothing follows but the request's reply."""
@@ -124,13 +134,11 @@ class Progress:
         if self._held is not None and self._held.kind != delta.kind:
             self.release()
         if self._held is None:
-            self._held = _Partial(delta.kind)
-        self._held.parts.append(delta.text)
+            self._held = _Held(delta.kind)
+        self._held.joined.add(delta.text)
         if delta.kind == "text":
             self._sent.append(delta.text)
-        self._held.characters += len(delta.text)
-        is_late = self._pending_bytes() > JOIN_ABOVE_BYTES
-        if not is_late or self._held.characters >= MAX_JOINED_CHARACTERS:
+        if self._held.joined.is_full or not is_late(self._pending_bytes()):
             self.release()
 
     def _report(self, message: str) -> None:
@@ -142,14 +150,15 @@ class Progress:
 
 
 class ProgressBoard:
-    """Every progress of one client, by its tokens."""
+    """Every progress of one client, by its tokens.
 
-    def __init__(
-        self,
-        send: Send,
-        pending_bytes: Callable[[], int],
-        aside: Callable[[Coroutine[Any, Any, Any]], None],
-    ) -> None:
+    Args:
+        send: sends one notification.
+        pending_bytes: how much of what was sent the client has not taken.
+        aside: does what no request waits for.
+    """
+
+    def __init__(self, send: Send, pending_bytes: Callable[[], int], aside: Aside) -> None:
         self._send = send
         self._pending_bytes = pending_bytes
         self._aside = aside
@@ -162,7 +171,7 @@ class ProgressBoard:
         work_done: ProgressToken | None,
         partial: ProgressToken | None,
         title: str,
-        stop: Callable[[], Coroutine[Any, Any, Any]],
+        stop: Stop,
         agreed: Callable[[], Awaitable[bool]] | None = None,
     ) -> Iterator[Progress | None]:
         """Show progress from begin to end while the `with` block runs.
@@ -171,7 +180,7 @@ class ProgressBoard:
             work_done: the token for what goes on.
             partial: the token for pieces of the answer.
             title: what the work is.
-            stop: called when the client wants it stopped.
+            stop: stops it.
             agreed: asked first, where the token is ours and not the client's.
 
         Yields:
@@ -183,10 +192,7 @@ class ProgressBoard:
         if work_done is None and partial is None:
             yield None
             return
-        tokens = {"workDoneToken": work_done, "partialResultToken": partial}
-        for name, token in tokens.items():
-            if token in self._by_token:
-                raise InvalidParams(f"the token {token!r} is in use; take another one", path=name)
+        tokens = self._free_tokens(work_done, partial)
         progress = Progress(
             self._send,
             self._pending_bytes,
@@ -195,7 +201,8 @@ class ProgressBoard:
             title=title,
             stop=stop,
         )
-        mine = {token: progress for token in tokens.values() if token is not None}
+        # A client may give the same token for both.
+        mine = dict.fromkeys(tokens, progress)
         self._by_token |= mine
         error: TreadleError | None = None
         try:
@@ -222,6 +229,20 @@ class ProgressBoard:
         """Send what is held back: the client reads again."""
         for progress in self._by_token.values():
             progress.release()
+
+    def _free_tokens(
+        self, work_done: ProgressToken | None, partial: ProgressToken | None
+    ) -> list[ProgressToken]:
+        """Return the tokens that were given.
+
+        Raises:
+            InvalidParams: one is in use already.
+        """
+        tokens = {"workDoneToken": work_done, "partialResultToken": partial}
+        for name, token in tokens.items():
+            if token in self._by_token:
+                raise InvalidParams(f"the token {token!r} is in use; take another one", path=name)
+        return [token for token in tokens.values() if token is not None]
 
     async def _begin_when_agreed(
         self, progress: Progress, agreed: Callable[[], Awaitable[bool]]

@@ -7,12 +7,15 @@ Refuses to know LSP's types: they live behind `language_server`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from treadle.protocol.editor import ShowMessageParams
+from treadle.server.asides import Asides
 from treadle.server.client_requests import NO_ANSWER, ClientRequests
 from treadle.server.introduction import Hello
 from treadle.server.wire.envelope import Notification
@@ -66,9 +69,9 @@ class Editor:
         self._waiting: deque[Notification] = deque()
         self._waiting_bytes = 0
         self._server: EditorServer | None = None
-        self._work: asyncio.Task[None] | None = None
-        self._asides: set[asyncio.Task[None]] = set()
-        self._asking: asyncio.Task[None] | None = None
+        self._work: asyncio.Task[Any] | None = None
+        self._asides = Asides()
+        self._asking: asyncio.Task[Any] | None = None
         self._settings_are_old = False
         self._closed = False
 
@@ -91,7 +94,7 @@ class Editor:
         if self._waiting_bytes > PAUSE_ABOVE_BYTES:
             self._hold(True)
         if self._work is None:
-            self._work = asyncio.create_task(self._run())
+            self._work = self._asides.start(self._run())
 
     async def text_of(self, uri: str) -> str | None:
         """Return an open document's text, as the editor shows it; None when it is not open."""
@@ -100,9 +103,9 @@ class Editor:
         server = await self._ready() if is_bound else None
         return server.documents.text_of(uri) if server else None
 
-    def show_message(self, text: str, *, is_error: bool = False) -> None:
+    def show_message(self, text: str) -> None:
         """Show a text to the person; its first lines matter."""
-        self._notify("window/showMessage", {"type": 1 if is_error else 3, "message": text})
+        self._notify("window/showMessage", ShowMessageParams(type=3, message=text))
 
     async def show_document(self, path: Path) -> bool:
         """Open a file for the person to read; tell whether that was done."""
@@ -111,14 +114,12 @@ class Editor:
             return False
         from lsprotocol import types
 
-        try:
+        with _unanswered_told("a document could not be shown"):
             shown = await server.window_show_document_async(
                 types.ShowDocumentParams(uri=path.as_uri(), take_focus=True)
             )
-        except (*NO_ANSWER, ValueError) as error:
-            logger.info("a document could not be shown: %s", error)
-            return False
-        return shown.success
+            return shown.success
+        return False
 
     async def choose(self, question: str, choices: list[str]) -> str | None:
         """Ask the person to choose; None when they do not, or cannot be asked."""
@@ -127,7 +128,7 @@ class Editor:
             return None
         from lsprotocol import types
 
-        try:
+        with _unanswered_told("nobody chose"):
             chosen = await server.window_show_message_request_async(
                 types.ShowMessageRequestParams(
                     type=types.MessageType.Info,
@@ -135,10 +136,8 @@ class Editor:
                     actions=[types.MessageActionItem(title=choice) for choice in choices],
                 )
             )
-        except (*NO_ANSWER, ValueError) as error:
-            logger.info("nobody chose: %s", error)
-            return None
-        return chosen.title if chosen and chosen.title in choices else None
+            return chosen.title if chosen and chosen.title in choices else None
+        return None
 
     async def settings(self) -> dict[str, Any]:
         """Return the section `treadle` of its settings; empty when it has none or does not tell."""
@@ -147,14 +146,12 @@ class Editor:
             return {}
         from lsprotocol import types
 
-        try:
+        with _unanswered_told("the editor's settings could not be had"):
             answer = await server.workspace_configuration_async(
                 types.ConfigurationParams(items=[types.ConfigurationItem(section="treadle")])
             )
-        except (*NO_ANSWER, ValueError) as error:
-            logger.info("the editor's settings could not be had: %s", error)
-            return {}
-        return answer[0] if answer and isinstance(answer[0], dict) else {}
+            return answer[0] if answer and isinstance(answer[0], dict) else {}
+        return {}
 
     async def begin_progress(self, token: str) -> bool:
         """Ask it to show the progress that is going to be told under `token`."""
@@ -162,30 +159,25 @@ class Editor:
             return False
         from lsprotocol import types
 
-        try:
+        with _unanswered_told("progress will not be shown"):
             await server.window_work_done_progress_create_async(
                 types.WorkDoneProgressCreateParams(token=token)
             )
-        except (*NO_ANSWER, ValueError):
-            return False
-        return True
+            return True
+        return False
 
     async def close(self) -> None:
         """Stop taking notifications; what is on its way in is dropped."""
         self._closed = True
         self._waiting.clear()
-        tasks = {*self._asides, *([self._work] if self._work else ())}
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
+        await self._asides.close(CLOSE_SECONDS)
 
     async def _ready(self) -> EditorServer | None:
         """Return pygls once everything sent so far is taken; None when it cannot be had."""
         if self._closed:
             return None
         if self._work is None and self._server is None:
-            self._work = asyncio.create_task(self._run())
+            self._work = self._asides.start(self._run())
         if self._work is not None:
             await asyncio.wait({self._work})
         return self._server
@@ -219,7 +211,7 @@ class Editor:
             self._take_settings(params.settings)
 
         if self.can("workspace", "didChangeConfiguration", "dynamicRegistration"):
-            self._aside(self._register(server, types.WORKSPACE_DID_CHANGE_CONFIGURATION))
+            self._asides.start(self._register(server, types.WORKSPACE_DID_CHANGE_CONFIGURATION))
         return server
 
     def _load(self) -> EditorServer:
@@ -237,7 +229,7 @@ class Editor:
             return
         self._settings_are_old = True
         if self._asking is None or self._asking.done():
-            self._asking = self._aside(self._ask_for_settings())
+            self._asking = self._asides.start(self._ask_for_settings())
 
     async def _ask_for_settings(self) -> None:
         """Ask, and once more when they have changed meanwhile: an editor may tell of every key."""
@@ -250,15 +242,16 @@ class Editor:
         from lsprotocol import types
 
         registration = types.Registration(id=method, method=method)
-        try:
+        with _unanswered_told(f"the editor will not tell of {method}"):
             await server.client_register_capability_async(
                 types.RegistrationParams(registrations=[registration])
             )
-        except (*NO_ANSWER, ValueError) as error:
-            logger.info("the editor will not tell of %s: %s", method, error)
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
-        return task
+
+@contextlib.contextmanager
+def _unanswered_told(what: str) -> Iterator[None]:
+    """Log `what` where the block asks the editor in vain, and go on behind it."""
+    try:
+        yield
+    except (*NO_ANSWER, ValueError) as error:
+        logger.info("%s: %s", what, error)
