@@ -130,18 +130,23 @@ class History:
         Args:
             messages: ordinals with their messages, rising; those of `seen` are enough.
         """
+        return [Placed(message, ordinal, made) for ordinal, made, message in self.spoken(messages)]
+
+    def spoken(
+        self, messages: Iterable[tuple[int, Message]]
+    ) -> Iterator[tuple[int | None, Made | None, Message]]:
+        """Yield what `view` shows, piece by piece: without an object for each."""
         record = self.compaction or CompactedRecord()
         notes = deque(sorted(record.notes, key=lambda note: note.before))
-        placed: list[Placed] = []
         if record.summary:
-            placed.append(_made("summary", SUMMARY_MARK + record.summary))
+            yield None, "summary", Message("user", SUMMARY_MARK + record.summary)
         for ordinal, message in within(self.seen(), messages):
             while notes and (notes[0].before <= ordinal or ordinal > record.through):
-                placed.append(_made("note", NOTE_MARK + notes.popleft().text))
+                yield None, "note", Message("user", NOTE_MARK + notes.popleft().text)
             text = record.rewritten.get(ordinal) if ordinal <= record.through else None
-            placed.append(Placed(_as_seen(message, text), ordinal))
-        placed += (_made("note", NOTE_MARK + note.text) for note in notes)
-        return placed
+            yield ordinal, None, _as_seen(message, text)
+        for note in notes:
+            yield None, "note", Message("user", NOTE_MARK + note.text)
 
 
 def normal(ranges: Iterable[Sequence[int]]) -> list[Range]:
@@ -196,10 +201,6 @@ def within(ranges: Sequence[Range], numbered: Iterable[tuple[int, T]]) -> Iterat
 def _contains(ranges: Sequence[Range], ordinal: int) -> bool:
     index = bisect_right(ranges, ordinal, key=lambda one: one[0]) - 1
     return index >= 0 and ordinal <= ranges[index][1]
-
-
-def _made(kind: Made, text: str) -> Placed:
-    return Placed(Message("user", text), made=kind)
 
 
 def _as_seen(message: Message, text: str | None) -> Message:

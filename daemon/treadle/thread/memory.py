@@ -13,7 +13,6 @@ from pathlib import Path
 from treadle.thread.history import History, intersected, normal, within
 from treadle.thread.message import Message
 from treadle.thread.reading import Reading
-from treadle.thread.records import CompactedRecord
 from treadle.thread.replay import Loaded, opened
 from treadle.thread.resume import Span, find_spans
 
@@ -73,11 +72,9 @@ class Memory:
             path, self.history.copy(), self.messages[:], self._ordinals[:], self.is_whole
         )
 
-    def lacks(self, record: CompactedRecord) -> bool:
-        """Tell whether a compaction would keep what an earlier one gave up."""
-        keep = normal(record.keep)
-        seen, held = self.history.seen(), self.history.held
-        return intersected(seen, keep) != intersected(held, keep)
+    def has_all_of(self, after: History) -> bool:
+        """Tell whether a changed history shows nothing that an earlier compaction gave up."""
+        return intersected(self.history.seen(), after.seen()) == after.seen()
 
     def spans(self, path: Path, after: History) -> list[Span]:
         """Tell where the lines lie that a thread with this history is resumed with.

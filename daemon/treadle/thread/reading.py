@@ -111,7 +111,7 @@ def valid_view(history: History, messages: Iterable[tuple[int, Message]]) -> lis
     """Return a conversation as it may be sent to any provider."""
     placed = history.view(messages)
     known = {id(one.message): one for one in placed}
-    return [known.get(id(message)) or Placed(message) for message in view([*_said(placed)])]
+    return [known.get(id(message)) or Placed(message) for message in view(_said(placed))]
 
 
 def _said(placed: Iterable[Placed]) -> Iterator[Message]:

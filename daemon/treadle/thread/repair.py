@@ -5,7 +5,7 @@ Owns the rules that every provider checks. Pure: refuses to know files, provider
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ EMPTY_RESULT_TEXT = "(no output)"
 ID_LENGTH = 40
 
 
-def view(messages: Sequence[Message]) -> list[Message]:
+def view(messages: Iterable[Message]) -> list[Message]:
     """Return what may be sent to any provider.
 
     Each assistant message's calls are followed by exactly one result per call, in the order of

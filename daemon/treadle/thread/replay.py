@@ -335,7 +335,7 @@ class Reader:
 
     def _follow(self, line: RecordLine) -> None:
         for record in (line.turn, line.compacted, line.rewound):
-            if record is not None:
+            if record is not None and record.messages:
                 self._agree(record)
         if line == _UNKNOWN:
             self._note_strange()

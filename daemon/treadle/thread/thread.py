@@ -27,7 +27,7 @@ from treadle.thread.lock import ThreadLock
 from treadle.thread.memory import Memory
 from treadle.thread.message import Message, Usage, decode_line, encode_line, from_plain, now
 from treadle.thread.outcomes import TurnOutcome, find_keys, outcome_at, outcome_of
-from treadle.thread.reading import Reading, valid_view
+from treadle.thread.reading import Reading
 from treadle.thread.records import (
     FORMAT_VERSION,
     CompactedRecord,
@@ -41,7 +41,7 @@ from treadle.thread.records import (
     encode_record,
 )
 from treadle.thread.redaction import without_secrets
-from treadle.thread.repair import interrupted_result, unanswered_calls
+from treadle.thread.repair import interrupted_result, unanswered_calls, view
 from treadle.thread.replay import BadLine, Loaded, LoadReport, load, settle
 from treadle.thread.resume import Resume, resume
 
@@ -144,8 +144,8 @@ class Thread:
 
     def view(self) -> list[Message]:
         """Return what may be sent to a model: the conversation, compacted where it is."""
-        placed = valid_view(self._memory.history, self._memory.numbered())
-        return [one.message for one in placed]
+        spoken = self._memory.history.spoken(self._memory.numbered())
+        return view(message for _, _, message in spoken)
 
     def reading(self) -> Reading:
         """Return a snapshot, for whoever wants to read the thread; it may be read anywhere."""
@@ -309,21 +309,21 @@ class Thread:
             The record as it counts.
 
         Raises:
-            NoSuchOrdinal: the conversation does not hold its `through`, or it keeps what an
+            NoSuchOrdinal: the conversation does not hold its `through`, or it shows what an
                 earlier compaction gave up.
             ConfigurationError: it contradicts itself, or the thread is closed.
         """
         self._require_open()
         self._require_held(record.through)
         _check(record)
-        if self._memory.lacks(record):
-            raise NoSuchOrdinal("a compaction cannot keep what an earlier one gave up")
         history = self._memory.history
         counts = msgspec.structs.replace(
             record, at=record.at or now(), messages=history.count, resume=None
         )
         after = history.copy()
         after.compact(counts)
+        if not self._memory.has_all_of(after):
+            raise NoSuchOrdinal("a compaction cannot bring back what an earlier one gave up")
         self._record(msgspec.structs.replace(counts, resume=self._hints(after)))
         history.compact(counts)
         if self.path is not None:
