@@ -278,10 +278,17 @@ def test_the_remains_of_a_deletion_are_taken_away_later_but_not_those_of_a_new_t
         blob.parent.mkdir()
         blob.write_bytes(b"?")
     write(tmp_path, "a", "anew", 2)
+    for name, data in (
+        ("mine", b"mine"),
+        ("yours", path.parent.joinpath("anew.jsonl").read_bytes()),
+    ):
+        (path.parent / f"{name}{EXPIRED_SUFFIX}").write_bytes(data)
     assert expire(tmp_path, Policy(days=30)) == []
     assert left(tmp_path) == {
         "threads",
         "threads/a",
+        "threads/a/mine.expired",
+        "threads/a/yours.expired",
         "threads/a/anew.blobs",
         f"threads/a/anew.blobs/{'0' * 64}.png",
         "threads/a/anew.jsonl",

@@ -51,7 +51,6 @@ class ThreadLock:
         """
         lock_path = _lock_path(path)
         try:
-            make_folder(lock_path.parent)
             descriptor = _lock_patiently(lock_path)
         except OSError as error:
             raise unusable(path, error) from error
@@ -112,8 +111,15 @@ def _lock_path(path: Path) -> Path:
 
 def _lock_patiently(lock_path: Path) -> int | None:
     """Return a locked descriptor with our pid in the file, or None when somebody holds it."""
-    for _ in range(ATTEMPTS):
-        descriptor, _made = open_private(lock_path, os.O_RDWR)
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            make_folder(lock_path.parent)
+            descriptor, _made = open_private(lock_path, os.O_RDWR)
+        except FileNotFoundError:
+            # The last thread in its folder has just expired, and the folder went with it.
+            if attempt == ATTEMPTS:
+                raise
+            continue
         try:
             locked = _try_lock(descriptor) and is_same_file(descriptor, lock_path)
             if locked:

@@ -134,9 +134,15 @@ def finish(data: Path) -> None:
     """Take away what a kill, in the middle of a deletion, has left; blocks."""
     threads = data / THREADS_FOLDER
     for gone in threads.glob(f"*/*{EXPIRED_SUFFIX}"):
-        with contextlib.suppress(OSError), _locked(_thread_of(gone)) as is_ours:
-            if is_ours:
-                _clear(gone)
+        with contextlib.suppress(OSError, RequestFailed, *UNREADABLE):
+            header = _header_of(gone)
+            thread = _thread_of(gone)
+            # Somebody may call a file of their own like this.
+            if header is None or thread_path(data, header.agent, header.instance) != thread:
+                continue
+            with _locked(thread) as is_ours:
+                if is_ours:
+                    _clear(gone)
     for lock in threads.glob(f"*/*{LOCK_SUFFIX}"):
         thread = lock.with_name(lock.name.removesuffix(LOCK_SUFFIX) + THREAD_SUFFIX)
         # Nobody's lock goes when it is let go; somebody's is not ours to take.

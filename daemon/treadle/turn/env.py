@@ -153,7 +153,9 @@ class Env:
         if stream is None:
             stream = self._saying[delta.kind] = SecretStream(known())
         text = stream.take(delta.text)
-        if text or not delta.text:
+        if text is delta.text:
+            self.events.emit("delta", self, delta)
+        elif text:
             self.events.emit("delta", self, Delta(delta.kind, text))
 
     def _end_deltas(self) -> None:
