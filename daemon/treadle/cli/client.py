@@ -1,4 +1,7 @@
-"""A client of a daemon in this very process, over the same JSON-RPC that editors speak."""
+"""A client of a daemon in this very process, over the same JSON-RPC that editors speak.
+
+Owns the connection and what waits for answers. Refuses to know what a person sees of those.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +66,30 @@ class Client:
         message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
         self._connection.receive(json.dumps(message).encode())
         return await answer
+
+    async def pages(self, method: str, params: dict[str, Any]) -> AsyncIterator[Any]:
+        """Ask for every page of a list, one after the other.
+
+        Args:
+            method: one whose result may have a `nextCursor`.
+            params: what the first page is asked for with.
+
+        Yields:
+            The results.
+
+        Raises:
+            RemoteError: a page was answered with an error.
+        """
+        page = await self.request(method, params)
+        yield page
+        while "nextCursor" in page:
+            page = await self.request(method, {**params, "cursor": page["nextCursor"]})
+            yield page
+
+    async def model_of(self, agent: str) -> str:
+        """Return the name of the model that answers for an agent; empty where none is known."""
+        listed = await self.request("agent/list")
+        return next((each["model"] or "" for each in listed["agents"] if each["name"] == agent), "")
 
     async def leave(self) -> None:
         """Shut the daemon down; what it tells of that is nobody's business any more."""

@@ -23,6 +23,7 @@ from treadle.cli.options import (
 )
 from treadle.cli.streams import say, tell, to_json
 
+# Half a billion parameters are soon taken for all that there is.
 EMBEDDED_NOTE = (
     "(The embedded model answered: it is tiny and often wrong. For a real one set TREADLE_MODEL, "
     "and OPENAI_BASE_URL and OPENAI_API_KEY as it needs.)"
@@ -65,8 +66,8 @@ async def _prompt(agent: str, instance: str, text: str, as_json: bool) -> int:
         if as_json:
             _print_json("result", result)
         else:
-            note = bool(result["text"]) and await _is_embedded(client, agent)
-            _finish(result, embedded=note)
+            is_embedded = bool(result["text"]) and await client.model_of(agent) == "embedded"
+            _finish(result, embedded=is_embedded)
     return exit_codes.of_stop_reason(result["stopReason"])
 
 
@@ -85,11 +86,6 @@ async def _interrupts_cancel(client: Client, address: dict[str, str]) -> AsyncIt
     finally:
         signal.signal(signal.SIGINT, before)
         await asyncio.gather(*cancels)
-
-
-async def _is_embedded(client: Client, agent: str) -> bool:
-    listed = await client.request("agent/list")
-    return any(each["name"] == agent and each["model"] == "embedded" for each in listed["agents"])
 
 
 def _print_event(method: str, params: dict[str, Any]) -> None:

@@ -56,13 +56,7 @@ def path(agent: AgentOption = DEFAULT_AGENT, instance: InstanceOption = DEFAULT_
 
 
 async def _every_session(agent: str | None) -> list[Any]:
-    """Read every page."""
-    sessions: list[Any] = []
-    params: dict[str, Any] = {} if agent is None else {"agent": agent}
+    params = {} if agent is None else {"agent": agent}
     async with local_client() as client:
-        while True:
-            page = await client.request("session/list", params)
-            sessions += page["sessions"]
-            if "nextCursor" not in page:
-                return sessions
-            params["cursor"] = page["nextCursor"]
+        pages = client.pages("session/list", params)
+        return [session async for page in pages for session in page["sessions"]]

@@ -7,24 +7,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from treadle.cli import exit_codes
 from treadle.cli.chat import wording
-from treadle.cli.chat.items import (
-    Called,
-    Item,
-    Listing,
-    Note,
-    Returned,
-    Said,
-    SpeechEnded,
-    Spoke,
-    Thought,
-)
+from treadle.cli.chat.items import Listing, Note, Thought
+from treadle.cli.chat.remembered import items_of
 from treadle.tools.nearest import did_you_mean
 
 if TYPE_CHECKING:
@@ -34,8 +24,6 @@ if TYPE_CHECKING:
 READ_MESSAGES = 10
 # A list that is longer scrolls away; `treadle sessions list` has all of it.
 LISTED_SESSIONS = 40
-# The most that one page of the protocol holds.
-PAGE_SIZE = 1000
 
 
 class UsageError(Exception):
@@ -89,42 +77,6 @@ def complete(text: str) -> tuple[str, list[str]]:
     return _common_beginning(matching), matching
 
 
-def items_of(messages: list[Any], *, reasoning: bool = False) -> list[Item]:
-    """Return what a thread's messages show."""
-    names = {call["id"]: call["name"] for each in messages for call in each.get("toolCalls", ())}
-    items: list[Item] = []
-    for message in messages:
-        text = _text(message["content"])
-        if message["role"] == "user":
-            items.append(Said(text))
-        elif message["role"] == "tool":
-            name = names.get(message.get("toolCallId"), "")
-            items.append(Returned(name, not message.get("isError"), text))
-        elif message["role"] == "assistant":
-            if thought := message.get("reasoning"):
-                items.append(Thought(thought, in_full=reasoning))
-            if text:
-                items += [Spoke(text), SpeechEnded()]
-            items += [
-                Called(call["name"], call["arguments"]) for call in message.get("toolCalls", ())
-            ]
-            if message.get("partial"):
-                items.append(Note("cut short here"))
-    return items
-
-
-async def last_messages(chat: Conversation, number: int) -> list[Any]:
-    """Return the thread's last messages, oldest first."""
-    kept: deque[Any] = deque(maxlen=number)
-    params: dict[str, Any] = {"limit": PAGE_SIZE}
-    while True:
-        page = await chat.ask("session/read", params)
-        kept.extend(page["messages"])
-        if "nextCursor" not in page:
-            return list(kept)
-        params["cursor"] = page["nextCursor"]
-
-
 async def _help(chat: Conversation, words: list[str]) -> None:
     width = max(len(command.usage) for command in COMMANDS)
     lines = [f"{command.usage:<{width}}  {command.help}" for command in COMMANDS]
@@ -132,7 +84,7 @@ async def _help(chat: Conversation, words: list[str]) -> None:
 
 
 async def _sessions(chat: Conversation, words: list[str]) -> None:
-    page = await chat.ask("session/list", {"limit": LISTED_SESSIONS}, pair=False)
+    page = await chat.ask("session/list", {"limit": LISTED_SESSIONS})
     if not page["sessions"]:
         chat.face.show(Note("nothing is stored yet"))
         return
@@ -164,10 +116,13 @@ async def _open(chat: Conversation, words: list[str]) -> None:
 
 
 async def _read(chat: Conversation, words: list[str]) -> None:
-    if len(words) > 1 or (words and not (words[0].isdecimal() and int(words[0][:9]) > 0)):
+    number = READ_MESSAGES
+    if words:
+        # Nine digits are more than any thread has; Python refuses to read thousands of them.
+        number = int(words[0][:9]) if words[0].isdecimal() else 0
+    if len(words) > 1 or number == 0:
         raise UsageError("/read takes how many of the last messages to show, such as /read 20")
-    number = int(words[0][:9]) if words else READ_MESSAGES
-    messages = await last_messages(chat, number)
+    messages = await chat.last_messages(number)
     if not messages:
         chat.face.show(Note("nothing was said here yet"))
     for item in items_of(messages, reasoning=chat.hearing.shows_reasoning):
@@ -175,7 +130,7 @@ async def _read(chat: Conversation, words: list[str]) -> None:
 
 
 async def _close(chat: Conversation, words: list[str]) -> None:
-    closed = (await chat.ask("session/close"))["closed"]
+    closed = (await chat.ask_here("session/close"))["closed"]
     told = "closed; the next word opens it again" if closed else "it is closed already"
     chat.face.show(Note(told))
 
@@ -199,6 +154,7 @@ async def _quit(chat: Conversation, words: list[str]) -> None:
     chat.leave(exit_codes.OK)
 
 
+# In the order of `/help`: what is asked for most comes first.
 COMMANDS = (
     Command("/help", "this", _help),
     Command("/sessions", "the sessions there are, newest first", _sessions),
@@ -210,6 +166,7 @@ COMMANDS = (
 )
 _BY_NAME = {command.name: command for command in COMMANDS}
 
+# What the two faces say below the commands: where a cursor can move, and by lines.
 _KEYS = """\
 Enter sends; while a turn runs, it steers it    Alt+Enter or Ctrl-J  a new line
 Ctrl-C cancels the turn, or clears the input; twice leaves    Ctrl-D  leaves
@@ -232,9 +189,3 @@ def _words(text: str) -> list[str]:
         return shlex.split(text)
     except ValueError as error:
         raise UsageError(f"the quotes in {text!r} do not match ({error})") from None
-
-
-def _text(content: str | list[dict[str, Any]]) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(str(block.get("text", "")) for block in content)

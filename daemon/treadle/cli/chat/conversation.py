@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
@@ -16,11 +17,15 @@ from treadle.cli.chat import commands, wording
 from treadle.cli.chat.activity import Activity
 from treadle.cli.chat.hearing import Hearing
 from treadle.cli.chat.items import Face, Note, Said
+from treadle.cli.chat.remembered import items_of, last_exchange
 from treadle.cli.client import Client, RemoteError, local_client
 from treadle.cli.prompt import EMBEDDED_NOTE
 
 # The last exchange is shown when a session opens: so many messages hold one with a few tools.
 SHOWN_MESSAGES = 8
+
+# The most that one page of the protocol holds.
+PAGE_SIZE = 1000
 
 
 class Conversation:
@@ -48,16 +53,36 @@ class Conversation:
         """The session that we are in, as the protocol's members."""
         return self.activity.address
 
-    async def ask(
-        self, method: str, params: dict[str, Any] | None = None, *, pair: bool = True
-    ) -> Any:
-        """Send a request; with `pair` it is about the session that we are in.
+    async def ask(self, method: str, params: dict[str, Any]) -> Any:
+        """Send a request and return its result.
 
         Raises:
             RemoteError: it was answered with an error.
         """
-        address = self.address if pair else {}
-        return await self._client.request(method, {**address, **(params or {})})
+        return await self._client.request(method, params)
+
+    async def ask_here(self, method: str, **params: Any) -> Any:
+        """Send a request about the session that we are in, and return its result.
+
+        Args:
+            method: one that takes a pair.
+            params: what it takes beside the pair.
+
+        Raises:
+            RemoteError: it was answered with an error.
+        """
+        return await self.ask(method, {**self.address, **params})
+
+    async def last_messages(self, number: int) -> list[Any]:
+        """Return the last messages of the session's thread, at most `number`, oldest first.
+
+        Raises:
+            RemoteError: they cannot be read.
+        """
+        kept: deque[Any] = deque(maxlen=number)
+        async for page in self._client.pages("session/read", {**self.address, "limit": PAGE_SIZE}):
+            kept.extend(page["messages"])
+        return list(kept)
 
     async def open(self) -> None:
         """Open the session and show where it was.
@@ -67,14 +92,14 @@ class Conversation:
         """
         self.activity.now("opening")
         try:
-            opened = await self.ask("session/resume")
-            self.activity.model = await self._model_name()
+            opened = await self.ask_here("session/resume")
+            self.activity.model = await self._client.model_of(self.address["agent"])
             recent = []
             if self.face.interactive and opened["thread"]["messages"]:
-                recent = await commands.last_messages(self, SHOWN_MESSAGES)
+                recent = await self.last_messages(SHOWN_MESSAGES)
         finally:
             self.activity.rest()
-        for item in commands.items_of(_last_exchange(recent)):
+        for item in items_of(last_exchange(recent)):
             self.face.show(item)
         for line in wording.mended(opened["report"]):
             self.face.show(Note(line, "warning"))
@@ -179,7 +204,7 @@ class Conversation:
     async def _prompt(self, text: str) -> None:
         self.activity.prompt_begins()
         try:
-            result = await self.ask("session/prompt", {"prompt": text})
+            result = await self.ask_here("session/prompt", prompt=text)
         finally:
             self.activity.prompt_ends()
         if result.get("messages") is None:
@@ -188,15 +213,10 @@ class Conversation:
             self._note_embedded()
 
     async def _steer(self, text: str) -> None:
-        await self.ask("session/steer", {"text": text})
+        await self.ask_here("session/steer", text=text)
 
     async def _cancel(self) -> None:
-        await self.ask("session/cancel")
-
-    async def _model_name(self) -> str:
-        listed = await self.ask("agent/list", pair=False)
-        name = self.address["agent"]
-        return next((each["model"] or "" for each in listed["agents"] if each["name"] == name), "")
+        await self.ask_here("session/cancel")
 
     def _note_embedded(self) -> None:
         if self.activity.model == "embedded" and not self._noted_embedded:
@@ -211,9 +231,3 @@ async def conversation_with(face: Face, agent: str, instance: str) -> AsyncItera
         chat = Conversation(client, agent, instance, face)
         yield chat
     await chat.settle()
-
-
-def _last_exchange(messages: list[Any]) -> list[Any]:
-    """Return the messages from the last one that the person said."""
-    said = [index for index, message in enumerate(messages) if message["role"] == "user"]
-    return messages[said[-1] :] if said else messages
