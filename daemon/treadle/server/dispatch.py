@@ -10,7 +10,7 @@ import asyncio
 import difflib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -94,6 +94,12 @@ def refuse(
     """Answer what is not run at all; its id is None where none could be read."""
     logger.info("refused: %s", outcome(error))
     send(encode_error(request_id, error))
+
+
+def guess(name: str, known: Iterable[str]) -> str:
+    """Return what to say behind an unknown name: the nearest one that is known, or nothing."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 class Dispatch(Generic[ContextT]):
@@ -211,7 +217,7 @@ class Dispatch(Generic[ContextT]):
     async def _run(self, method: str, params: bytes) -> WireStruct | None:
         handler = self._handlers.get(method)
         if handler is None:
-            raise MethodNotFound(f"no method {method!r}{_nearest(method, self._handlers)}")
+            raise MethodNotFound(f"no method {method!r}{guess(method, self._handlers)}")
         if method not in self._decoders:
             self._decoders[method] = msgspec.json.Decoder(METHODS[method].params)
         return await handler(decode_params(self._decoders[method], params), self._context)
@@ -239,8 +245,3 @@ async def _ended(tasks: set[asyncio.Task[None]], timeout_seconds: float) -> set[
         return set()
     _, late = await asyncio.wait(tasks, timeout=timeout_seconds)
     return late
-
-
-def _nearest(method: str, known: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(method, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""

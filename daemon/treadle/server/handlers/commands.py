@@ -5,7 +5,6 @@ Owns how a command's arguments become a method's params, and that a person sees 
 
 from __future__ import annotations
 
-import difflib
 import json
 import uuid
 from functools import cache
@@ -18,6 +17,7 @@ from treadle.protocol.base import Address, Empty, ProgressToken, WireStruct
 from treadle.protocol.editor import ExecuteCommandParams
 from treadle.protocol.methods import METHODS, command_of, own_names
 from treadle.protocol.sessions import PromptParams
+from treadle.server.dispatch import guess
 from treadle.server.handlers.agents import list_agents
 from treadle.server.handlers.registry import HANDLERS, handles
 from treadle.server.handlers.sessions import run_prompt
@@ -27,6 +27,8 @@ from treadle.server.wire.envelope import decode_params
 
 # Whom a command speaks to where neither the person nor the editor's settings say.
 DEFAULT_AGENT = "assistant"
+
+# In which of its sessions; the same one as that of the command line.
 DEFAULT_INSTANCE = "default"
 
 # What a person types behind agent and instance.
@@ -77,9 +79,7 @@ def _methods() -> dict[str, str]:
 def _method(command: str) -> str:
     methods = _methods()
     if command not in methods:
-        near = difflib.get_close_matches(command, methods, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise InvalidParams(f"no command {command!r}{hint}", path="command")
+        raise InvalidParams(f"no command {command!r}{guess(command, methods)}", path="command")
     return methods[command]
 
 
