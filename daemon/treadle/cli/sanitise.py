@@ -21,8 +21,10 @@ def clean_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 
+# Unicode's own sign for what cannot be shown.
 _REPLACEMENT = "\ufffd"
 
+# What becomes of each character that a terminal would obey.
 _SHOWN: dict[int, str] = {
     # Unicode keeps a picture for each of the old control characters.
     **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n"},

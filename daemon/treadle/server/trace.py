@@ -1,4 +1,7 @@
-"""`$/logTrace`: what we did, for a client that wants to see it; never what was said."""
+"""`$/logTrace`: what we did, for a client that wants to see it; never what was said.
+
+Owns how much a client is told. Refuses to know who answers requests.
+"""
 
 from __future__ import annotations
 

@@ -86,4 +86,5 @@ class Retry:
         if asked:
             return asked if asked <= MAX_RETRY_AFTER_SECONDS else None
         longest = min(FIRST_WAIT_SECONDS * 2.0 ** (attempt - 1), MAX_WAIT_SECONDS)
+        # Half of it at least, so that an endpoint that is overloaded gets some rest from each.
         return longest * (0.5 + self._chance() / 2)

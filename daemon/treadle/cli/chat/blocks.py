@@ -75,6 +75,7 @@ class BlockSplitter:
             self._fence = line
 
 
+# CommonMark, "Fenced code blocks"; a fence in a list is indented further than three spaces.
 _FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")
 _CLOSING = re.compile(r"\s*(`{3,}|~{3,})\s*$")
 

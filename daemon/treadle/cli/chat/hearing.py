@@ -122,6 +122,7 @@ class Hearing:
         self._face.show(SpeechEnded())
 
 
+# What is not here says nothing to a person who looks on.
 _HANDLERS = {
     "session/state": Hearing._on_state,
     "session/delta": Hearing._on_delta,

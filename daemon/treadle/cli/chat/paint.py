@@ -27,6 +27,7 @@ from treadle.cli.sanitise import clean, clean_line
 SAID_LINES = 8
 # Enough of a tool's result to see what it is about.
 RESULT_LINES = 4
+# Some four lines of a usual terminal, which wraps them.
 RESULT_LINE_CHARACTERS = 300
 # Marks of Markdown go, and here and there the language of a code block; the words have to stay.
 LEAST_SHARE = 0.5
@@ -36,6 +37,7 @@ LEAST_WIDTH = 8
 # Stands before what the person says, in the input and above it.
 MARK = "▸ "
 
+# Rich's own look has backgrounds and bright colours, which suit few terminals and no long text.
 _THEME = Theme(
     {
         "markdown.code": "cyan",
@@ -55,6 +57,7 @@ _THEME = Theme(
 )
 # What `Painter` itself puts into a line, and nothing else can.
 _LOOKS = re.compile(r"\x1b\[[0-9;]*m")
+# A note that changes nothing must not draw the eye; one of a failure must.
 _NOTE_STYLES = {"quiet": "dim", "warning": "yellow", "error": "red"}
 
 

@@ -32,13 +32,16 @@ from treadle.cli.chat.store import Draft
 from treadle.cli.sanitise import clean, clean_line
 from treadle.folders import find_folders
 
-# So much silence makes a person wonder; after that it is told less and less often.
+# So much silence makes a person wonder.
 SILENT_SECONDS = 5.0
+# After that it is told half as often each time: it has been seen.
 LESS_OFTEN = 2
 # Enough of a tool's result to see what it is about.
 RESULT_LINES = 3
+# Two lines or three of a usual terminal, which wraps them.
 RESULT_LINE_CHARACTERS = 200
 
+# Stands before what the person says, as it does in a quoted mail.
 _MARK = "> "
 
 
@@ -151,7 +154,7 @@ class Plain:
                 self._end_line()
             case Said(text, typed):
                 if not typed:
-                    self._out("".join(f"> {line}\n" for line in clean(text).split("\n")))
+                    self._out("".join(f"{_MARK}{line}\n" for line in clean(text).split("\n")))
             case Listing(text):
                 self._out(clean(text) + "\n")
             case _:

@@ -25,6 +25,7 @@ FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # A model named by a path would push everything else out.
 MODEL_CHARACTERS = 24
 
+# Between the parts; it is found in few names, so that it is seen where each ends.
 _DOT = " · "
 
 

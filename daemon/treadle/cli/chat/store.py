@@ -16,6 +16,7 @@ from treadle.thread.files import make_folder, open_private
 from treadle.thread.lock import ThreadLock
 from treadle.thread.paths import encode_name
 
+# Beside `threads/`, so that one folder holds all that a person has said.
 CHAT_FOLDER = "chat"
 # Some ten thousand prompts; twice as much is kept, half of it in the older file.
 HISTORY_BYTES = 1 << 20
@@ -28,6 +29,9 @@ class History:
 
     An entry is one line, appended in one write, so that two chats never mix theirs. A file that
     has grown too large becomes the older one, by its name alone: nobody's entry is rewritten.
+
+    Args:
+        data: the data folder.
     """
 
     def __init__(self, data: Path) -> None:
@@ -66,7 +70,13 @@ class History:
 
 
 class Draft:
-    """The words for one session that were never sent."""
+    """The words for one session that were never sent.
+
+    Args:
+        data: the data folder.
+        agent: whose session it is.
+        instance: which of them.
+    """
 
     def __init__(self, data: Path, agent: str, instance: str) -> None:
         folder = data / CHAT_FOLDER / "drafts" / encode_name(agent)

@@ -62,6 +62,7 @@ POLL_SECONDS = 0.5
 # The spinner's pace.
 TICK_SECONDS = 0.1
 
+# The terminal's own colours, as in `paint`; what is always there is the quietest.
 _STYLE = Style.from_dict(
     {"status": "ansibrightblack", "doing": "ansicyan", "mark": "ansicyan bold"}
 )

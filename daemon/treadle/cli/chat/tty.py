@@ -1,7 +1,8 @@
 """The terminal as bytes: one write for each change, and a clear end when it is gone.
 
 Owns what prompt_toolkit leaves open: a terminal that has died is an end of input and of output,
-not an error at each key; bracketed paste stays on while the screen is redrawn.
+not an error at each key; bracketed paste stays on while the screen is redrawn. Refuses to know
+what is written.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-# The variables of terminals that cut long lines where others wrap them anew when they get
-# narrower; and the one by which a multiplexer that does wrap tells itself from one that does not.
-_NO_REFLOW_VARIABLES = ("XTERM_VERSION",)
+# The variable of a terminal that cuts long lines when it gets narrower; others wrap them anew.
+_NO_REFLOW_VARIABLE = "XTERM_VERSION"
 
 
 def open_input() -> Input:
@@ -62,8 +62,9 @@ def one_write(output: Output) -> Iterator[None]:
 
 def rewraps() -> bool:
     """Tell whether the terminal wraps long lines anew when it gets narrower, as most do."""
-    screen = os.environ.get("TERM", "").startswith("screen") and "TMUX" not in os.environ
-    return not screen and not any(name in os.environ for name in _NO_REFLOW_VARIABLES)
+    # GNU screen cuts them too; tmux, which takes its name, wraps.
+    is_screen = os.environ.get("TERM", "").startswith("screen") and "TMUX" not in os.environ
+    return not is_screen and _NO_REFLOW_VARIABLE not in os.environ
 
 
 class Screen(Vt100_Output):

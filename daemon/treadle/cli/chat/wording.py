@@ -13,6 +13,9 @@ from typing import Any
 # One line of a terminal of the usual width, less its indentation and the tool's name.
 ARGUMENTS_CHARACTERS = 60
 
+# A line of a person's own words is cut late: a paragraph is often one line.
+LINE_CHARACTERS = 1000
+
 
 def duration(seconds: float) -> str:
     """Say how long something took."""
@@ -48,7 +51,7 @@ def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
 
 
-def fold(text: str, limit: int, line_limit: int = 1000) -> list[str]:
+def fold(text: str, limit: int, line_limit: int = LINE_CHARACTERS) -> list[str]:
     """Return the first `limit` lines, and how many more there are where there are more.
 
     Args:
@@ -127,6 +130,7 @@ def local_time(stamp: str) -> str:
         return stamp
 
 
+# Stop reasons that a person has to be told of, and those that something else tells already.
 _EARLY_ENDS = {
     "end_turn": "",
     "error": "",

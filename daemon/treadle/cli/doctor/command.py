@@ -1,4 +1,7 @@
-"""The command: who is asked to look, in which order, and how it is told to a person."""
+"""The command: who is asked to look, in which order, and how it is told to a person.
+
+Refuses to know what can be wrong.
+"""
 
 from __future__ import annotations
 

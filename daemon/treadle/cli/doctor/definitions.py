@@ -1,4 +1,7 @@
-"""The person's agents and `config.toml`: what cannot be used as it stands, and where."""
+"""The person's agents and `config.toml`: what cannot be used as it stands, and where.
+
+Refuses to know what a file may say: `agents` reads it, and names what is wrong.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The embedded model on this machine: its runtime, its file, and what a fetch has left."""
+"""The embedded model on this machine: its runtime, its file, and what a fetch has left.
+
+Refuses to know whether it answers well; `answers` asks it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ from treadle.models.embedded.files import (
     own_path,
 )
 
+# The extra of the same name in pyproject.toml.
 _GET_RUNTIME = "pip install 'treadle[local]'"
+# Also what mends a file that is there and damaged: it is fetched anew.
 _PULL = "treadle model pull"
 
 

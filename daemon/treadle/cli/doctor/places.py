@@ -1,4 +1,7 @@
-"""The folders: whether they are there, can be written, have room, and are the person's alone."""
+"""The folders: whether they are there, can be written, have room, and are the person's alone.
+
+Refuses to know what lies in them, but for how large it is.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,7 @@ FEW_FREE_BYTES = 100_000_000
 # A size is told for orientation; a folder with more entries than this is told without.
 MAX_ENTRIES = 200_000
 
+# By which variable each of `Folders` is moved: it stands in the command that mends.
 _VARIABLES = {
     "config": CONFIG_VARIABLE,
     "data": DATA_VARIABLE,

@@ -1,7 +1,7 @@
 """The stored threads: what of them cannot be read, what a kill left, and who holds them.
 
 Looks at each with a bound, so that a folder of ten thousand is read in seconds; takes no lock and
-mends nothing, for opening a session does that.
+mends nothing, for opening a session does that. Refuses to know what was said.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ ALL_BYTES = 512 << 20
 # A hundred lines of the same kind help nobody: further ones are counted.
 MAX_TOLD = 20
 
+# What belongs to a thread; anything else beside one is nobody's.
 _OURS = (THREAD_SUFFIX, DAMAGED_SUFFIX, LOCK_SUFFIX)
 
 
@@ -132,6 +133,7 @@ class _Look:
         return pid
 
 
+# The parts of a check that may only be counted: name, status, detail and fix.
 _Found = tuple[str, Status, str, str]
 
 

@@ -17,8 +17,10 @@ from pygls.workspace import TextDocument, Workspace
 
 # LSP 3.17, "Text Documents": only these end a line.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+# The characters that a line's end is made of, to be stripped.
 _LINE_END = "\r\n"
 
+# A drive of Windows at the beginning of a path.
 _DRIVE = re.compile(r"(?<=^file:///)[A-Za-z](?=:)")
 
 Place: TypeAlias = tuple[int, int]

@@ -1,5 +1,6 @@
 """pygls on our wire: its features and types, without its framing, its replies and its writer.
 
+Owns where pygls ends and our wire begins. Refuses to know what our methods want of an editor.
 Importing this costs a quarter of a second, so `tenant.py` does it in a worker thread, when an
 editor first needs it.
 """
@@ -30,6 +31,7 @@ PERSON_SECONDS = 300.0
 # What an editor answers by itself.
 EDITOR_SECONDS = 10.0
 
+# Everything else an editor answers without asking anybody.
 _PERSON_ANSWERS = frozenset({types.WINDOW_SHOW_MESSAGE_REQUEST})
 
 

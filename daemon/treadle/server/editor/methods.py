@@ -1,7 +1,11 @@
-"""Which notifications belong to LSP's own features; light, for it is asked of each one."""
+"""Which notifications belong to LSP's own features; light, for it is asked of each one.
+
+Refuses to know what they say.
+"""
 
 from __future__ import annotations
 
+# All that LSP tells servers of documents and of the workspace.
 _PREFIXES = ("textDocument/", "notebookDocument/", "workspace/did")
 
 

@@ -20,11 +20,13 @@ from treadle.server.log.file import LogFile
 from treadle.server.log.words import is_ours, time_of
 from treadle.version import __version__
 
+# For a daemon that an editor starts, which has no place for a flag.
 LEVEL_VARIABLE = "TREADLE_LOG_LEVEL"
 
 # How much the file tells, from the most to the least.
 LEVELS = ("debug", "info", "warning", "error")
 
+# Each request and turn in a line: enough to see what happened.
 DEFAULT_LEVEL = "info"
 
 logger = logging.getLogger(__name__)

@@ -17,10 +17,13 @@ import errno
 import os
 from pathlib import Path
 
+# One for all daemons of a person, so that there is one place to look.
 FILE_NAME = "treadle.log"
 
-# A day of a busy editor is some hundred kilobytes; the whole log may take 20 MiB.
+# A day of a busy editor is some hundred kilobytes.
 PART_BYTES = 4 << 20
+
+# The whole log may so take 20 MiB, which is weeks.
 OLDER_PARTS = 4
 
 

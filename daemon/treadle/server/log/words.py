@@ -91,8 +91,10 @@ def time_of(at: float) -> str:
     return f"{clock}.{int(fraction * 1000):03d}Z"
 
 
+# Errors whose words name files, processes and settings, and never what was said.
 _OF_THE_MACHINE = (ThreadLocked, ThreadUnreadable, StorageDegraded, NoModel, InvalidAgent)
 
+# How people name variables that hold keys; one too many costs a word of the log.
 _HOLDS_A_KEY = re.compile(r"(?:^|_)(?:API)?(?:KEY|TOKEN|SECRET)S?$|PASSWORD|PASSWD", re.IGNORECASE)
 
 # C0, DEL, C1, Unicode's line ends, and what turns the direction of text around.
