@@ -23,7 +23,7 @@ from treadle.runtime.prompt import Outcome, Prompt, Steered
 from treadle.runtime.runtime import Runtime
 from treadle.runtime.session import Session
 from treadle.runtime.turn_in_flight import STOP_SECONDS
-from treadle.thread import journal
+from treadle.thread import files
 from treadle.thread.message import ToolCall
 from treadle.thread.repair import view
 from treadle.thread.replay import load
@@ -163,7 +163,7 @@ async def test_each_prompt_ends_once_whatever_races(
     runtime: Runtime, answering: Any, monkeypatch: pytest.MonkeyPatch, first_seed: int
 ) -> None:
     # What is raced here is not the device.
-    monkeypatch.setattr(journal, "sync", lambda descriptor: None)
+    monkeypatch.setattr(files, "sync", lambda descriptor: None)
     monkeypatch.setattr(retry, "FIRST_WAIT_SECONDS", 0.002)
     write_config("[models]\nmax_retries = 1\n[sessions]\nidle_seconds = 0.003\n")
     for seed in range(first_seed, first_seed + SCHEDULES_EACH):

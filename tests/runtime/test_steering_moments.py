@@ -20,7 +20,7 @@ from treadle.runtime import turn_in_flight
 from treadle.runtime.outbox import Pair, TurnEnded
 from treadle.runtime.prompt import Outcome, Prompt, Steered
 from treadle.runtime.runtime import Runtime
-from treadle.thread import journal
+from treadle.thread import files
 from treadle.thread.message import Message, ToolCall
 from treadle.thread.replay import load
 from treadle.turn.env import Env
@@ -99,7 +99,7 @@ async def test_while_it_waits_for_a_place_text_enters_it_and_others_are_served_i
 async def test_text_while_the_end_is_flushed_begins_a_turn_of_its_own(
     runtime: Runtime, answering: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    syncing, flushing, go_on = journal.sync, threading.Event(), threading.Event()
+    syncing, flushing, go_on = files.sync, threading.Event(), threading.Event()
 
     def sync(descriptor: int) -> None:
         flushing.set()
@@ -108,7 +108,7 @@ async def test_text_while_the_end_is_flushed_begins_a_turn_of_its_own(
 
     answering(Scripted(["One.", "Two.", "Three."]))
     watched = Watched(runtime)
-    monkeypatch.setattr(journal, "sync", sync)
+    monkeypatch.setattr(files, "sync", sync)
     running = ask(runtime, "a")
     assert await asyncio.to_thread(flushing.wait, PATIENCE_SECONDS)
     with pytest.raises(NotRunning):

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from support.process import patience_with
-from treadle.errors import StorageDegraded
 from treadle.thread.message import Message, ToolCall, Usage, decode_line, encode_line
 from treadle.thread.records import decode_record
 from treadle.thread.replay import LoadReport, load
@@ -42,7 +41,8 @@ async def sound(tmp_path: Path) -> bytes:
 @pytest.fixture
 def instant_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Flush nothing, where a thousand threads are opened and no power fails."""
-    monkeypatch.setattr("treadle.thread.journal.sync", lambda descriptor: None)
+    monkeypatch.setattr("treadle.thread.tail.sync", lambda descriptor: None)
+    monkeypatch.setattr("treadle.thread.tail.sync_folder", lambda folder: None)
     monkeypatch.setattr("treadle.thread.journal.sync_folder", lambda folder: None)
 
 
@@ -189,16 +189,22 @@ def test_what_is_set_aside_twice_lies_on_two_lines(tmp_path: Path) -> None:
     assert (tmp_path / "a.damaged").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_torn_tail_that_cannot_be_copied_is_not_cut(tmp_path: Path) -> None:
+async def test_a_torn_tail_that_cannot_be_copied_is_not_cut_until_it_can(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(HI + b'\n{"role":"us')
     (tmp_path / "a.damaged").mkdir()
 
-    with pytest.raises(StorageDegraded):
-        Thread.open(path)
+    thread = Thread.open(path)
+    said = await thread.append(Message("user", "on"))
 
+    assert thread.storage == "degraded"
     assert path.read_bytes() == HI + b'\n{"role":"us'
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.damaged", "a.jsonl"]
+    (tmp_path / "a.damaged").rmdir()
+    more = await thread.append(Message("user", "and on"))
+    assert thread.storage == "ok"
+    assert (tmp_path / "a.damaged").read_bytes() == b'{"role":"us'
+    assert load(path).messages == thread.messages == [decode_line(HI), said, more]
+    thread.close()
 
 
 def test_a_large_thread_loads_with_the_collector_on_again_afterwards(tmp_path: Path) -> None:

@@ -1,75 +1,44 @@
-"""Disks that fill up or fail: nothing acknowledged is lost, nothing half is left behind."""
+"""Lines on the way to the file: written once, in order, and seen there before anything is told."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
-import resource
+import random
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from treadle.errors import StorageDegraded
-from treadle.thread import files
-from treadle.thread.journal import Journal
+from support.disk import Disk, open_files
+from support.waiting import PATIENCE_SECONDS, until_seen
+from treadle.errors import StorageDegraded, ThreadUnreadable
+from treadle.thread import backlog, files, journal
 from treadle.thread.lock import holder
-from treadle.thread.message import Message, Usage
+from treadle.thread.message import Message, Usage, encode_line
+from treadle.thread.records import ThreadRecord
 from treadle.thread.replay import LoadReport, load
 from treadle.thread.thread import Thread
 
+# A folder that not even root can make.
+IMPOSSIBLE = Path("/proc/treadle/a.jsonl")
 
-@contextmanager
-def room_for(size_bytes: int) -> Iterator[None]:
-    """Let no file grow beyond a size: the kernel takes the part that fits, then refuses."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+FAULTS = [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENODEV]
 
 
-async def test_a_message_that_does_not_fit_was_not_said_and_the_next_one_is(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    thread = Thread.open(path)
-    thread.start_turn()
-    said = await thread.append(Message("user", "hi"))
-    before = path.read_bytes()
+async def test_each_line_is_one_write_on_one_descriptor(tmp_path: Path, disk: Disk) -> None:
+    thread = Thread.open(tmp_path / "a.jsonl")
+    for _ in range(2):
+        thread.start_turn()
+        await thread.append(Message("user", "x" * 100_000))
+        await thread.append(Message("assistant", "hello"))
+        await thread.end_turn("end_turn", Usage(), 1)
 
-    with room_for(len(before) + 10), pytest.raises(StorageDegraded) as caught:
-        await thread.append(Message("user", "x" * 100))
-
-    assert caught.value.data == {"path": str(path)}
-    assert path.read_bytes() == before
-    assert thread.messages == [said]
-    more = await thread.append(Message("user", "there is room again"))
-    assert load(path).messages == thread.messages == [said, more]
-    thread.close()
-
-
-async def test_half_a_line_that_could_not_be_cut_off_is_cut_before_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.jsonl"
-    thread = Thread.open(path)
-    before = path.read_bytes()
-
-    def broken(descriptor: int, size: int) -> None:
-        raise OSError(5, "Input/output error")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "ftruncate", broken)
-        for _ in range(2):
-            with room_for(len(before) + 10), pytest.raises(StorageDegraded):
-                await thread.append(Message("user", "x" * 100))
-    assert len(path.read_bytes()) == len(before) + 10
-
-    said = await thread.append(Message("user", "hi"))
-    assert load(path).messages == [said]
-    assert load(path).report == LoadReport()
+    lines = (tmp_path / "a.jsonl").read_bytes().splitlines(keepends=True)
+    assert [data for _, data in disk.written] == lines
+    assert len(lines) == 9
+    assert len({descriptor for descriptor, _ in disk.written}) == 1
     thread.close()
 
 
@@ -78,99 +47,382 @@ async def test_a_write_that_the_system_takes_in_pieces_is_one_line(
 ) -> None:
     thread, real = Thread.open(tmp_path / "a.jsonl"), os.write
     with monkeypatch.context() as patched:
-        patched.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:7]))
+        patched.setattr(files, "write", lambda descriptor, data: real(descriptor, data[:7]))
         said = await thread.append(Message("user", "in pieces"))
 
     assert load(tmp_path / "a.jsonl").messages == [said]
     thread.close()
 
 
-def test_a_disk_without_room_for_a_new_thread_says_so_and_keeps_no_lock(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    with room_for(10), pytest.raises(StorageDegraded):
-        Thread.open(path)
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_thread_that_cannot_be_written_goes_on_and_is_written_when_it_can(
+    tmp_path: Path, disk: Disk, fault: int
+) -> None:
+    path, told = tmp_path / "a.jsonl", list[str]()
+    thread = Thread.open(path)
+    thread.watch_storage(lambda: told.append(thread.storage))
+    said = [await thread.append(Message("user", "hi"))]
+    before = path.read_bytes()
 
-    assert holder(path) is None
-    assert path.read_bytes() == b""
-    Thread.open(path).close()
+    with disk.failing(fault, takes=10):
+        thread.start_turn()
+        assert told == ["degraded"]
+        said.append(await thread.append(Message("user", "nobody writes this")))
+        await thread.end_turn("end_turn", Usage(), 1)
+        assert path.read_bytes() == before
+        assert thread.messages == said
+
+    thread.start_turn()
+    assert told == ["degraded", "ok"]
+    said.append(await thread.append(Message("user", "and on")))
+    await thread.end_turn("end_turn", Usage(), 1)
+    thread.close()
+    loaded = load(path)
+    assert loaded.messages == thread.messages == said
+    assert (loaded.report, loaded.turns, loaded.unfinished) == (LoadReport(), 2, None)
+
+
+async def test_a_disk_of_the_kernel_that_is_full_is_no_other(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource", reason="limits of files are a thing of Unix")
+    path = tmp_path / "a.jsonl"
+    thread = Thread.open(path)
+    before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limits[1]))
+    try:
+        said = await thread.append(Message("user", "x" * 100))
+        assert (thread.storage, path.read_bytes()) == ("degraded", before)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    await thread.recover()
+
+    assert (thread.storage, load(path).messages) == ("ok", [said])
+    thread.close()
+
+
+async def test_half_a_line_that_could_not_be_cut_off_is_cut_before_the_next_one(
+    tmp_path: Path, disk: Disk
+) -> None:
+    path = tmp_path / "a.jsonl"
+    thread = Thread.open(path)
+    before = path.read_bytes()
+
+    disk.can_cut = False
+    said = []
+    for takes in (10, 7):
+        with disk.failing(errno.EIO, takes):
+            said.append(await thread.append(Message("user", "x" * takes)))
+    assert path.read_bytes() == before + encode_line(said[0])[:10]
+
+    disk.can_cut = True
+    said.append(await thread.append(Message("user", "hi")))
+    assert load(path).messages == said
+    assert load(path).report == LoadReport()
+    thread.close()
+
+
+async def test_what_somebody_wrote_after_half_a_line_is_not_cut_with_it(
+    tmp_path: Path, disk: Disk
+) -> None:
+    path = tmp_path / "a.jsonl"
+    thread = Thread.open(path)
+    disk.can_cut = False
+    with disk.failing(errno.EIO, takes=10):
+        await thread.append(Message("user", "one"))
+    edited = path.read_bytes()[:-10] + encode_line(Message("user", "edited")) + b"\n"
+    path.write_bytes(edited)
+    disk.can_cut = True
+    await thread.append(Message("user", "two"))
+
+    assert [message.text for message in load(path).messages] == ["edited", "one", "two"]
+    thread.start_turn()
+    assert [message.text for message in thread.messages] == ["edited", "one", "two"]
+    thread.close()
+
+
+@pytest.mark.parametrize("seed", range(60))
+async def test_whatever_fails_and_when_each_line_is_written_once_and_in_order(
+    tmp_path: Path, disk: Disk, seed: int
+) -> None:
+    chance = random.Random(seed)
+    thread = Thread.open(tmp_path / "a.jsonl")
+    said = []
+    for number in range(40):
+        disk.can_cut = chance.random() < 0.7
+        disk.error = chance.choice([None, None, errno.ENOSPC, errno.EIO])
+        disk.takes = chance.choice([0, 0, 1, 20, 60])
+        said.append(await thread.append(Message("user", f"{number} " + "x" * chance.randrange(50))))
+        if chance.random() < 0.2:
+            await thread.recover()
+        assert (
+            load(tmp_path / "a.jsonl").messages == said[: len(load(tmp_path / "a.jsonl").messages)]
+        )
+    disk.can_cut, disk.error = True, None
+    await thread.recover()
+
+    assert (thread.storage, thread.messages) == ("ok", said)
+    assert load(tmp_path / "a.jsonl").messages == said
+    assert load(tmp_path / "a.jsonl").report == LoadReport()
+    thread.close()
+
+
+async def test_lines_that_come_while_others_are_caught_up_keep_their_place(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, writing, go_on = tmp_path / "a.jsonl", threading.Event(), threading.Event()
+    thread = Thread.open(path)
+    with disk.failing(errno.ENOSPC):
+        said = [await thread.append(Message("user", str(number))) for number in range(3)]
+
+    def slowly(descriptor: int, data: bytes) -> int:
+        writing.set()
+        assert go_on.wait(PATIENCE_SECONDS)
+        return disk.write(descriptor, data)
+
+    monkeypatch.setattr(files, "write", slowly)
+    recovering = asyncio.create_task(thread.recover())
+    assert await asyncio.to_thread(writing.wait, PATIENCE_SECONDS)
+    said.append(await thread.append(Message("user", "meanwhile")))
+    go_on.set()
+    await recovering
+
+    assert (thread.storage, load(path).messages) == ("ok", said)
+    thread.close()
+
+
+async def test_a_thread_whose_folder_cannot_be_made_is_held_in_memory() -> None:
+    thread = Thread.open(IMPOSSIBLE, agent="inbox", instance="mac")
+    thread.start_turn()
+    said = await thread.append(Message("user", "hi"))
+    await thread.end_turn("end_turn", Usage(), 0)
+    assert thread.start_turn() == 2
+
+    assert (thread.storage, thread.created, thread.messages) == ("degraded", True, [said])
+    with pytest.raises(StorageDegraded, match="lie in"):
+        thread.close()
+
+
+async def test_a_new_thread_without_room_is_made_when_there_is_some(
+    tmp_path: Path, disk: Disk
+) -> None:
+    path = tmp_path / "a.jsonl"
+    with disk.failing(errno.ENOSPC, takes=10):
+        thread = Thread.open(path, agent="inbox", instance="mac")
+        thread.start_turn()
+        said = [await thread.append(Message("user", "hi"))]
+        assert (thread.storage, path.read_bytes()) == ("degraded", b"")
+    said.append(await thread.append(Message("assistant", "hello")))
+
+    loaded = load(path)
+    assert loaded.messages == thread.messages == said
+    assert loaded.header == ThreadRecord(
+        1, "inbox", "mac", loaded.header.created if loaded.header else ""
+    )
+    assert (thread.storage, thread.report, holder(path)) == ("ok", LoadReport(), os.getpid())
+    thread.close()
+
+
+def test_a_new_thread_in_which_nothing_was_said_leaves_nothing_behind(
+    tmp_path: Path, disk: Disk, elsewhere: Path
+) -> None:
+    with disk.failing(errno.ENOSPC):
+        Thread.open(tmp_path / "a.jsonl").close()
+
+    assert not elsewhere.exists()
+    assert holder(tmp_path / "a.jsonl") is None
+
+
+async def test_so_much_may_wait_and_a_turn_that_runs_still_ends(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog, "BACKLOG_BYTES", 1000)
+    thread = Thread.open(tmp_path / "a.jsonl")
+    with disk.failing(errno.ENOSPC):
+        thread.start_turn()
+        said = [await thread.append(Message("user", "x" * 400)) for _ in range(5)]
+        await thread.end_turn("end_turn", Usage(), 1)
+        with pytest.raises(StorageDegraded, match="wait to be written"):
+            thread.start_turn()
+
+    assert thread.start_turn() == 2
+    assert load(tmp_path / "a.jsonl").messages == thread.messages == said
+    thread.close()
+
+
+async def test_a_folder_deleted_under_a_thread_is_made_anew_at_the_next_turn(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "data" / "agent" / "a.jsonl"
+    thread = Thread.open(path, agent="inbox", instance="mac")
+    thread.start_turn()
+    await thread.append(Message("user", "forget me"))
+    delete(tmp_path / "data")
+    await thread.append(Message("assistant", "gone"))
+    await thread.end_turn("end_turn", Usage(), 1)
+
+    assert (thread.start_turn(), thread.created, thread.storage) == (1, True, "ok")
+    said = await thread.append(Message("user", "hi"))
+    assert load(path).messages == thread.messages == [said]
+    assert holder(path) == os.getpid()
+    thread.close()
+
+
+async def test_a_folder_that_is_deleted_and_cannot_be_made_anew_leaves_a_thread_in_memory(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "data" / "agent" / "a.jsonl"
+    thread = Thread.open(path)
+    delete(tmp_path / "data")
+    (tmp_path / "data").symlink_to(IMPOSSIBLE.parent)
+
+    thread.start_turn()
+    said = await thread.append(Message("user", "hi"))
+    await thread.end_turn("end_turn", Usage(), 1)
+    assert (thread.storage, thread.messages) == ("degraded", [said])
+
+    (tmp_path / "data").unlink()
+    thread.start_turn()
+    assert (thread.storage, thread.messages) == ("ok", [said])
+    assert (load(path).messages, holder(path)) == ([said], os.getpid())
+    thread.close()
+
+
+async def test_a_folder_that_is_away_for_a_while_is_no_reason_to_forget(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "agent" / "a.jsonl"
+    thread = Thread.open(path)
+    said = []
+    for away in (False, True, False):
+        if away:
+            (tmp_path / "data").rename(tmp_path / "away")
+        elif (tmp_path / "away").exists():
+            (tmp_path / "away").rename(tmp_path / "data")
+        thread.start_turn()
+        said.append(await thread.append(Message("user", f"away: {away}")))
+        await thread.end_turn("end_turn", Usage(), 1)
+
+    assert (thread.storage, thread.turns) == ("ok", 3)
+    assert load(path).messages == thread.messages == said
+    thread.close()
+
+
+async def test_what_waits_goes_to_the_file_that_took_the_place_of_the_one_that_failed(
+    tmp_path: Path, disk: Disk
+) -> None:
+    path, other = tmp_path / "a.jsonl", tmp_path / "other"
+    thread = Thread.open(path)
+    said = [await thread.append(Message("user", "hi"))]
+    with disk.failing(errno.EIO):
+        said.append(await thread.append(Message("assistant", "hello")))
+        other.write_bytes(path.read_bytes())
+        other.replace(path)
+        thread.start_turn()
+    await thread.recover()
+
+    assert (thread.storage, load(path).messages) == ("ok", said)
+    assert open_files(tmp_path) == 2  # the thread and its lock
+    thread.close()
+
+
+async def test_a_thread_deleted_while_it_waits_is_deleted(tmp_path: Path, disk: Disk) -> None:
+    path = tmp_path / "a.jsonl"
+    thread = Thread.open(path)
+    with disk.failing(errno.ENOSPC):
+        await thread.append(Message("user", "forget me"))
+        path.unlink()
+        thread.start_turn()
+        said = await thread.append(Message("user", "hi"))
+        assert (thread.storage, thread.messages) == ("degraded", [said])
+    await thread.recover()
+
+    assert (thread.storage, load(path).messages) == ("ok", [said])
+    thread.close()
+
+
+async def test_a_thread_begun_by_somebody_else_meanwhile_keeps_its_one_first_line(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "data").symlink_to(IMPOSSIBLE.parent)
+    path = tmp_path / "data" / "a.jsonl"
+    thread = Thread.open(path, agent="one", instance="x")
+    mine = await thread.append(Message("user", "mine"))
+    (tmp_path / "data").unlink()
+    other = Thread.open(path, agent="two", instance="x")
+    theirs = await other.append(Message("user", "theirs"))
+    await thread.recover()
+    assert (thread.storage, load(path).messages) == ("degraded", [theirs])
+    other.close()
+    await thread.recover()
+
+    assert (thread.storage, load(path).messages) == ("ok", [theirs, mine])
+    assert path.read_bytes().count(b'{"thread"') == 1
+    thread.start_turn()
+    assert thread.messages == [theirs, mine]
+    thread.close()
 
 
 async def test_the_end_of_a_turn_waits_for_the_device_and_tells_when_it_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, flushed = tmp_path / "a.jsonl", list[bytes]()
+    path, flushed, told = tmp_path / "a.jsonl", list[bytes](), list[str]()
     thread = Thread.open(path)
+    thread.watch_storage(lambda: told.append(thread.storage))
 
     def watched(descriptor: int) -> None:
         flushed.append(path.read_bytes())
         if len(flushed) == 2:
             raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(os, "fdatasync", watched)
+    monkeypatch.setattr(files, "sync", watched)
     thread.start_turn()
     await thread.end_turn("end_turn", Usage(), 0)
-    assert flushed == [path.read_bytes()]
+    assert (flushed, told) == ([path.read_bytes()], [])
 
     thread.start_turn()
-    with pytest.raises(StorageDegraded, match="Input/output error"):
-        await thread.end_turn("end_turn", Usage(), 0)
-    assert load(path).unfinished is None
+    await thread.end_turn("end_turn", Usage(), 0)
+    assert (told, load(path).unfinished) == (["degraded"], None)
+    await thread.recover()
+    assert told == ["degraded", "ok"]
+    assert flushed[2] == path.read_bytes()
+    thread.close()
+
+
+async def test_a_device_that_never_answers_is_given_up_and_heard_when_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(files, "sync", lambda descriptor: go_on.wait(PATIENCE_SECONDS))
+    monkeypatch.setattr(journal, "FLUSH_TIMEOUT_SECONDS", 0.01)
+    thread = Thread.open(tmp_path / "a.jsonl")
+
+    thread.start_turn()
+    await thread.end_turn("end_turn", Usage(), 0)
+    assert thread.storage == "degraded"
+    go_on.set()
+    await until_seen(lambda: thread.storage == "ok")
     thread.close()
 
 
 async def test_a_flush_that_is_cancelled_or_outlived_leaves_no_descriptor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go_on, entered, left = (threading.Event() for _ in range(3))
+    go_on, entered = threading.Event(), threading.Event()
 
     def slow(descriptor: int) -> None:
         entered.set()
-        go_on.wait(10)
+        go_on.wait(PATIENCE_SECONDS)
         os.fstat(descriptor)
-        left.set()
 
-    monkeypatch.setattr("treadle.thread.journal.sync", slow)
-    journal = Journal.open(tmp_path / "a.jsonl")
-    before = open_files(tmp_path)
-    flush = asyncio.create_task(journal.flush())
-    await asyncio.to_thread(entered.wait, 10)
-    flush.cancel()
+    thread = Thread.open(tmp_path / "a.jsonl")
+    monkeypatch.setattr(files, "sync", slow)
+    thread.start_turn()
+    ending = asyncio.create_task(thread.end_turn("end_turn", Usage(), 0))
+    assert await asyncio.to_thread(entered.wait, PATIENCE_SECONDS)
+    ending.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await flush
-    journal.close()
+        await ending
+    thread.close()
     go_on.set()
-    await asyncio.to_thread(left.wait, 10)
 
-    async with asyncio.timeout(10):
-        while open_files(tmp_path):  # noqa: ASYNC110  # a descriptor sets no event
-            await asyncio.sleep(0)
-    assert before == 1
-
-
-async def test_a_device_that_never_answers_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    go_on = threading.Event()
-    monkeypatch.setattr("treadle.thread.journal.sync", lambda descriptor: go_on.wait(10))
-    monkeypatch.setattr("treadle.thread.journal.FLUSH_TIMEOUT_SECONDS", 0.01)
-    journal = Journal.open(tmp_path / "a.jsonl")
-
-    with pytest.raises(StorageDegraded, match="does not answer"):
-        await journal.flush()
-    go_on.set()
-    journal.close()
-
-
-def test_a_journal_notices_that_its_file_is_gone_or_another(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    journal = Journal.open(path)
-    assert journal.is_current()
-
-    path.unlink()
-    assert not journal.is_current()
-    path.touch()
-    assert not journal.is_current()
-    journal.close()
+    await until_seen(lambda: open_files(tmp_path) == 0)
 
 
 def test_a_new_file_and_its_folders_are_made_durable(
@@ -183,15 +435,13 @@ def test_a_new_file_and_its_folders_are_made_durable(
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", watched)
-    Journal.open(tmp_path / "b" / "c" / "a.jsonl").close()
-    Journal.open(tmp_path / "b" / "c" / "a.jsonl").close()
+    for _ in range(2):
+        Thread.open(tmp_path / "b" / "c" / "a.jsonl").close()
 
     assert synced == [str(tmp_path), str(tmp_path / "b"), str(tmp_path / "b" / "c")]
 
 
-def test_a_system_without_fdatasync_flushes_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_system_without_fdatasync_flushes_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     monkeypatch.delattr(os, "fdatasync")
     monkeypatch.setattr(os, "fsync", synced.append)
@@ -200,12 +450,15 @@ def test_a_system_without_fdatasync_flushes_all_the_same(
     assert synced == [7]
 
 
-def open_files(folder: Path) -> int:
-    """How many files of a folder this process has open."""
-    links = []
-    for entry in Path("/proc/self/fd").iterdir():
-        try:
-            links.append(entry.readlink())
-        except OSError:
-            continue
-    return sum(link.is_relative_to(folder) for link in links)
+def test_a_path_that_can_never_be_a_thread_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file" / "a.jsonl", tmp_path / ("x" * 300) / "a.jsonl"):
+        with pytest.raises(ThreadUnreadable):
+            Thread.open(path)
+
+
+def delete(folder: Path) -> None:
+    """Delete a folder with all that is in it."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    folder.rmdir()

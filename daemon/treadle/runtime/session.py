@@ -33,6 +33,7 @@ from treadle.runtime.outbox import (
     TurnPayload,
 )
 from treadle.runtime.prompt import Outcome, Prompt, Steered
+from treadle.runtime.recovery import Recovery
 from treadle.runtime.services import Services
 from treadle.runtime.shown import shown
 from treadle.runtime.turn_in_flight import StopCause, TurnInFlight, TurnStopped
@@ -73,7 +74,8 @@ class Session:
         self._opened: Opened | None = None
         self._turns = TurnQueue()
         self._running: TurnInFlight | None = None
-        self._storage: Storage = "ok"
+        self._recovery = Recovery(self._announce)
+        self._storage: Storage = "ok"  # what is known of it while no thread is held
         self._terms: Terms | None = None  # while it is open, whether or not anything is held
         self._idling: asyncio.TimerHandle | None = None
         self._announced = self._state_now()
@@ -191,6 +193,8 @@ class Session:
 
         Raises:
             Busy: the thread is still being opened after the bound; the close follows that.
+            StorageDegraded: it is closed, and not all that was said is in its thread; the
+                message says where it lies.
         """
         job = self._submit(self._close)
         self._turns.mark(cause)
@@ -290,6 +294,7 @@ class Session:
             terms = self._terms or Terms(options, default_cwd)
             self._opened = await asyncio.to_thread(open_session, self.pair, self._services, terms)
             self._terms = self._opened.terms
+            self._recovery.follow(self._opened.thread)
             messages = self._opened.thread.count
             logger.info("%s is open, with %d messages", shown(self.pair), messages)
         return self._opened
@@ -330,6 +335,8 @@ class Session:
         if turn.cause is not None:
             raise TurnStopped
         opened = await self._ensure_open(prompt.options, prompt.default_cwd)
+        if opened.thread.storage != self._announced.storage:
+            self._announce()
         agent = await opened.agent(prompt.max_turns, turn.inbox)
         slots = await self._services.turn_slots()
         if slots.locked():
@@ -375,10 +382,6 @@ class Session:
             f"{ended.done.stop_reason} ({reason})" if reason else ended.done.stop_reason,
             ended.done.steps,
         )
-        if isinstance(ended.error, StorageDegraded):
-            self._storage = "degraded"
-        elif turn.number is not None:
-            self._storage = "ok"
         self._emit(turn, ended)
         self._announce()
 
@@ -391,30 +394,55 @@ class Session:
         opened, self._opened = self._opened, None
         if opened is None:
             return
+        await self._recovery.leave()
         try:
             # It took these words, and will never let them in itself.
             while (message := turn.inbox.take()) is not None:
                 await opened.thread.append(message)
         except TreadleError:
             logger.exception("what was said to a turn that is left behind could not be kept")
-        finally:
+        try:
             opened.close()
+        except StorageDegraded:
+            self._storage = "degraded"  # the log says where it lies
+
+    async def _evict(self) -> None:
+        """Let go of what nobody uses, unless what was said is nowhere but here."""
+        if self._opened is not None and self._opened.thread.storage == "ok":
+            await self._let_go()
 
     async def _let_go(self) -> None:
+        """Give back what is held.
+
+        Raises:
+            StorageDegraded: not all that was said could be kept in the thread.
+        """
         opened, self._opened = self._opened, None
-        if opened is not None:
+        if opened is None:
+            return
+        await self._recovery.leave()
+        self._storage = "ok"
+        try:
             await asyncio.to_thread(opened.close)
+        except StorageDegraded:
+            self._storage = "degraded"
+            raise
+        finally:
             logger.info("%s is held no longer", shown(self.pair))
 
     async def _close(self) -> bool:
-        await self._let_go()
-        was_open, self._terms = self._terms is not None, None
-        self._announce()
+        was_open = self._terms is not None
+        try:
+            await self._let_go()
+        finally:
+            self._terms = None
+            self._announce()
         return was_open
 
     def _state_now(self) -> StateChanged:
         waiting = len(self._turns) - (self._running is not None)
-        return StateChanged(self.state, 0 if self.state == "closed" else waiting, self._storage)
+        storage = self._opened.thread.storage if self._opened else self._storage
+        return StateChanged(self.state, 0 if self.state == "closed" else waiting, storage)
 
     def _announce(self) -> None:
         """Tell the watchers what the session does, if that has changed."""
@@ -435,7 +463,7 @@ class Session:
         """
         if self._opened is not None:
             self._idling = asyncio.get_running_loop().call_later(
-                self._opened.idle_seconds, lambda: self._lane.submit(self._let_go)
+                self._opened.idle_seconds, lambda: self._lane.submit(self._evict)
             )
         elif self._terms is None:
             self._on_rest(self)

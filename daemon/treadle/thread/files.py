@@ -81,6 +81,29 @@ def is_same_file(descriptor: int, path: Path) -> bool:
     return sys.platform == "win32" or os.path.samestat(there, os.fstat(descriptor))
 
 
+def write(descriptor: int, data: bytes | memoryview) -> int:
+    """Hand bytes to the system: the one place where a thread's lines leave this process.
+
+    Returns:
+        How many it took.
+
+    Raises:
+        OSError: it took none.
+    """
+    return os.write(descriptor, data)
+
+
+def write_whole(descriptor: int, data: bytes) -> None:
+    """Write all of it, in one call unless the system takes less.
+
+    Raises:
+        OSError: it took only a part, or nothing.
+    """
+    view = memoryview(data)
+    while view:
+        view = view[write(descriptor, view) :]
+
+
 def sync(descriptor: int) -> None:
     """Wait until what was written is on the device.
 
@@ -136,7 +159,7 @@ def check_regular(path: Path) -> None:
 
 
 def unusable(path: Path, error: OSError) -> ThreadUnreadable | StorageDegraded:
-    """Translate why a thread could not be opened; returned, for the caller to raise."""
+    """Translate why a thread could not be read; returned, for the caller to raise."""
     if error.errno in _FULL:
         return degraded(path, error)
     return ThreadUnreadable(
@@ -146,8 +169,24 @@ def unusable(path: Path, error: OSError) -> ThreadUnreadable | StorageDegraded:
     )
 
 
+def unwritable(path: Path, error: OSError) -> ThreadUnreadable | StorageDegraded:
+    """Translate why a thread could not be opened for writing; returned, for the caller to raise.
+
+    `StorageDegraded` says that it may pass: that a disk is full, read-only or away.
+    """
+    if error.errno in _NO_LOCKS:
+        return ThreadUnreadable(
+            f"the file system of {path} has no locks ({_say(error)}), so two processes could "
+            "spoil the thread; keep the data folder on a local disk: --data-dir, TREADLE_DATA_DIR",
+            path=str(path),
+        )
+    if error.errno in _NEVER:
+        return unusable(path, error)
+    return degraded(path, error)
+
+
 def degraded(path: Path, error: OSError) -> StorageDegraded:
-    """Translate why a thread could not be written; returned, for the caller to raise."""
+    """Translate why a thread cannot be written now; returned, for the caller to raise."""
     return StorageDegraded(
         f"cannot write the thread {path}: {_say(error)}; "
         "nothing said before is lost, free some space or repair the disk and try again",
@@ -155,12 +194,17 @@ def degraded(path: Path, error: OSError) -> StorageDegraded:
     )
 
 
+def _errnos(*names: str) -> frozenset[int]:
+    """Return those of the names that this system knows."""
+    return frozenset(getattr(errno, name) for name in names if hasattr(errno, name))
+
+
 # What the disk, or this process's share of it, has run out of; all of it may pass.
-_FULL = frozenset(
-    getattr(errno, name)
-    for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EMFILE", "ENFILE", "EROFS")
-    if hasattr(errno, name)
-)
+_FULL = _errnos("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EMFILE", "ENFILE", "EROFS")
+# What no free space and no mounted disk will mend: the path itself is wrong.
+_NEVER = _errnos("ENOTDIR", "EISDIR", "ELOOP", "ENAMETOOLONG", "EINVAL")
+# What a file system says that cannot lock; some network drives are such.
+_NO_LOCKS = _errnos("ENOLCK", "ENOTSUP", "EOPNOTSUPP", "ENOSYS")
 
 
 if sys.platform == "darwin":

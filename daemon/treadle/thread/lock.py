@@ -20,7 +20,7 @@ from treadle.thread.files import (
     is_same_file,
     make_folder,
     open_private,
-    unusable,
+    unwritable,
 )
 from treadle.thread.paths import LOCK_SUFFIX, beside
 
@@ -28,14 +28,21 @@ from treadle.thread.paths import LOCK_SUFFIX, beside
 # go may have unlinked the file we locked: both pass at once, a real holder does not.
 ATTEMPTS = 8
 ATTEMPT_PAUSE_SECONDS = 0.002
+# A holder writes its pid right after it has locked; on a busy machine that takes a while.
+PID_ATTEMPTS = 50
 
 
 class ThreadLock:
-    """The right to write one thread, until `release` or the end of the process."""
+    """The right to write one thread, from `ensure` until `release` or the end of the process.
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self._path = path
-        self._descriptor: int | None = descriptor
+    Args:
+        path: the thread's file, which need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._thread = path
+        self._path = _lock_path(path)
+        self._descriptor: int | None = None
 
     @classmethod
     def acquire(cls, path: Path) -> Self:
@@ -46,17 +53,34 @@ class ThreadLock:
 
         Raises:
             ThreadLocked: somebody holds it, this process included; `pid` says who.
-            ThreadUnreadable: the lock file cannot be made or locked there.
-            StorageDegraded: there is no room for it.
+            ThreadUnreadable: nothing can ever be locked there.
+            StorageDegraded: the lock file cannot be made now.
         """
-        lock_path = _lock_path(path)
+        lock = cls(path)
+        lock.ensure()
+        return lock
+
+    def ensure(self) -> None:
+        """Hold the lock, taking it anew where its file was deleted or replaced under us.
+
+        Raises:
+            ThreadLocked: somebody holds it, maybe since its file was deleted.
+            ThreadUnreadable: nothing can ever be locked there.
+            StorageDegraded: the lock file cannot be made now.
+        """
+        # Looked up each time: what leads there may be another disk by now.
+        lock_path = _lock_path(self._thread)
+        if self._descriptor is not None and is_same_file(self._descriptor, lock_path):
+            return
         try:
             descriptor = _lock_patiently(lock_path)
         except OSError as error:
-            raise unusable(path, error) from error
+            raise unwritable(self._thread, error) from error
         if descriptor is None:
-            raise _locked(path, _read_pid(lock_path))
-        return cls(lock_path, descriptor)
+            raise _locked(self._thread, _told_pid(lock_path))
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._path, self._descriptor = lock_path, descriptor
 
     def release(self) -> None:
         """Let the thread go; a second call does nothing."""
@@ -143,6 +167,19 @@ def _locked(path: Path, pid: int | None) -> ThreadLocked:
     return ThreadLocked(message, pid=pid)
 
 
+def _told_pid(lock_path: Path) -> int | None:
+    """Return the holder's pid, waiting a moment for one that has just become the holder.
+
+    Until then the file is empty, or still names a holder that was killed.
+    """
+    for _ in range(PID_ATTEMPTS):
+        pid = _read_pid(lock_path)
+        if pid and _lives(pid):
+            return pid
+        time.sleep(ATTEMPT_PAUSE_SECONDS)
+    return pid
+
+
 def _write_pid(descriptor: int) -> None:
     os.ftruncate(descriptor, 0)
     os.lseek(descriptor, 0, os.SEEK_SET)
@@ -180,6 +217,10 @@ if sys.platform == "win32":
         os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
         msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
 
+    def _lives(pid: int) -> bool:
+        # Asking would mean opening the process; the pid is told as it stands.
+        return True
+
 else:
     import fcntl
 
@@ -195,3 +236,12 @@ else:
 
     def _unlock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+    def _lives(pid: int) -> bool:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        except (OSError, OverflowError):
+            return True  # another user's, or a number that is no pid: told as it stands
+        return True

@@ -5,8 +5,10 @@ Owns the order of lock, loading, mending and writing. Refuses to know who speaks
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -22,7 +24,7 @@ from treadle.errors import (
 from treadle.thread.blobs import Blobs
 from treadle.thread.files import check_regular
 from treadle.thread.history import History
-from treadle.thread.journal import Journal
+from treadle.thread.journal import Journal, Storage, take
 from treadle.thread.lock import ThreadLock
 from treadle.thread.memory import Memory
 from treadle.thread.message import Message, Usage, decode_line, encode_line, from_plain, now
@@ -72,6 +74,7 @@ class Thread:
         self.report = LoadReport()
         self.created = True
         self.turns = 0
+        self._on_storage: Callable[[], None] | None = None
         self._pair = (agent, instance)
         self._memory = Memory()
         self._began: TurnRecord | None = None  # the turn that runs now
@@ -98,16 +101,18 @@ class Thread:
             ThreadLocked: somebody holds it, in this process or another.
             ThreadUnreadable: there is something that cannot be opened, or was written by a
                 newer version; nothing was changed.
-            StorageDegraded: mending it failed for want of space or by a fault of the disk.
+            StorageDegraded: it cannot be read now by a fault of the disk, or its last lines lie
+                elsewhere and cannot be brought back yet.
         """
         path = path.absolute()
         thread = cls(path, agent, instance)
         check_regular(path)
-        thread._lock = ThreadLock.acquire(path)
+        thread._lock = take(path)
         try:
-            thread._read(path)
+            thread._read(path, thread._lock)
         except BaseException:
-            thread.close()
+            with contextlib.suppress(StorageDegraded):
+                thread.close()
             raise
         return thread
 
@@ -126,6 +131,25 @@ class Thread:
             thread.turns = after.turns
             thread.created = False
         return thread
+
+    @property
+    def storage(self) -> Storage:
+        """Whether all that was said is kept; while it is not, the thread goes on in memory."""
+        return self._journal.storage if self._journal else "ok"
+
+    def watch_storage(self, watcher: Callable[[], None]) -> None:
+        """Have `watcher` called whenever `storage` has changed.
+
+        Contract: it must neither raise nor block.
+        """
+        self._on_storage = watcher
+        if self._journal is not None:
+            self._journal.on_change = watcher
+
+    async def recover(self) -> None:
+        """Try again to keep what could not be kept."""
+        if self._journal is not None:
+            await self._journal.recover()
 
     @property
     def messages(self) -> list[Message]:
@@ -173,11 +197,16 @@ class Thread:
 
         Raises:
             ThreadUnreadable: what replaced the file cannot be opened.
-            StorageDegraded: the turn could not be recorded, so it did not begin.
+            ThreadLocked: the lock's file was deleted, and somebody else writes the thread.
+            StorageDegraded: so much waits to be written that no further turn may begin.
         """
         self._require_open()
-        if self.path is not None and not (self._journal and self._journal.is_current()):
-            self._read(self.path)
+        if (
+            self.path is not None
+            and self._lock is not None
+            and not (self._journal and self._journal.is_current())
+        ):
+            self._read(self.path, self._lock)
         record = TurnRecord(
             self.turns + 1, "start", now(), key=key, asked=asked, messages=self.count
         )
@@ -212,6 +241,8 @@ class Thread:
     async def append(self, message: Message) -> Message:
         """Say a message: it is with the operating system when this returns.
 
+        While the storage is degraded it waits in memory instead, in order.
+
         Contract: does not suspend between writing and returning, so that messages on disk and
         in memory are the same, in the same order.
 
@@ -219,7 +250,6 @@ class Thread:
             The message as loading would give it back, stamped with its time and turn.
 
         Raises:
-            StorageDegraded: it could not be written, so it was not said.
             ConfigurationError: it could never be read back, or the thread is closed.
         """
         return self._say(message)
@@ -233,7 +263,6 @@ class Thread:
             steps: how many model calls it made.
 
         Raises:
-            StorageDegraded: the end could not be recorded or flushed.
             ConfigurationError: no turn is running, or the thread is closed.
         """
         self._require_open()
@@ -261,7 +290,7 @@ class Thread:
             ConfigurationError: it could never be read back, or the thread is closed.
         """
         self._require_open()
-        self._keep_bytes(message)
+        self.blobs.hold(message)
         _, kept = _as_kept(msgspec.structs.replace(message, at=message.at or now()))
         turn = self._began.number if self._began else 0
         record = SteeredRecord(msgspec.json.decode(encode_line(kept)), now(), turn)
@@ -331,26 +360,34 @@ class Thread:
         return counts
 
     def close(self) -> None:
-        """Let the file and its lock go; a second call does nothing."""
+        """Let the file and its lock go; a second call does nothing.
+
+        Raises:
+            StorageDegraded: not all that was said could be written; the message says where it is.
+        """
         self._closed = True
-        if self._journal is not None:
-            self._journal.close()
-        if self._lock is not None:
-            self._lock.release()
+        try:
+            if self._journal is not None:
+                self._journal.close()
+        finally:
+            if self._lock is not None:
+                self._lock.release()
 
     def __del__(self) -> None:
         # An `open` whose caller was cancelled comes back to nobody, and must not hold its lock
         # for the rest of the process. At the interpreter's end the kernel does this.
         if not sys.is_finalizing():
-            self.close()
+            with contextlib.suppress(StorageDegraded):
+                self.close()
 
-    def _read(self, path: Path) -> None:
+    def _read(self, path: Path, lock: ThreadLock) -> None:
         """Take over what is in the file, then make it fit to be written to."""
         loaded = resume(path)
         _refuse_newer(path, loaded.header)
         if self._journal is not None:
             self._journal.close()
-        self._journal = Journal.open(path)
+        self._journal = Journal.open(path, lock, self._on_storage)
+        self._journal.before_write = self.blobs.write
         self._memory.take(loaded)
         self._steered, self._keys = loaded.steered, None
         self.turns = loaded.turns
@@ -362,6 +399,7 @@ class Thread:
             # A journal that is closed is not current, so the next turn reads and mends again.
             self._journal.close()
             raise
+        self._journal.mended()
 
     def _mend(self, journal: Journal, loaded: Loaded) -> None:
         if loaded.report.torn_bytes:
@@ -433,7 +471,8 @@ class Thread:
 
     def _say(self, message: Message) -> Message:
         self._require_open()
-        self._keep_bytes(message)
+        # The journal has them written before the line that refers to them.
+        self.blobs.hold(message)
         turn = self._began.number if self._began else 0
         stamped = msgspec.structs.replace(
             message, at=message.at or now(), turn=message.turn or turn
@@ -443,11 +482,6 @@ class Thread:
         if self._steered and kept.role == "user":
             settle(self._steered, kept)
         return kept
-
-    def _keep_bytes(self, message: Message) -> None:
-        """Keep what a message brings along, before any line refers to it."""
-        self.blobs.hold(message)
-        self.blobs.write()
 
     def _record(self, record: Record) -> int:
         return self._write(encode_record(record))
