@@ -11,7 +11,8 @@
     │   └── RequestCancelled     -32800
     ├── RequestFailed            -32803, told apart by `reason`
     │   ├── UnknownAgent, InvalidAgent {path}
-    │   ├── ThreadLocked {pid}, ThreadUnreadable {path}, StorageDegraded {path}
+    │   ├── ThreadLocked {pid}, ThreadUnreadable {path}, ThreadExists {path}
+    │   ├── StorageDegraded {path}
     │   ├── UnknownSession, NoSuchOrdinal, Busy, Overloaded, ShuttingDown
     │   ├── NotRunning, WrongTurn {active}
     │   ├── WouldWiden {field}, OptionsDiffer {field, is, wanted}
@@ -134,6 +135,15 @@ class ThreadUnreadable(RequestFailed):
     """The thread's file exists and cannot be opened; `path` names it."""
 
     reason = "thread_unreadable"
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message, path=path)
+
+
+class ThreadExists(RequestFailed):
+    """Something is stored already where a new thread was to be made; `path` names it."""
+
+    reason = "thread_exists"
 
     def __init__(self, message: str, *, path: str) -> None:
         super().__init__(message, path=path)

@@ -10,8 +10,8 @@ import pytest
 
 from treadle.errors import (
     ConfigurationError,
-    InvalidParams,
     NoSuchOrdinal,
+    ThreadExists,
     ThreadLocked,
     UnknownSession,
 )
@@ -270,12 +270,12 @@ async def test_a_fork_holds_the_conversation_and_says_where_it_comes_from(tmp_pa
     assert header.forked == Forked("inbox", "mac", 5)
     assert (other.count, other.turns) == (4, 3)
     assert sorted(entry.name for entry in into.parent.iterdir()) == ["b.jsonl", "b.lock"]
-    with pytest.raises(ThreadLocked):
+    with pytest.raises(ThreadExists):
         fork(source, into)
     other.close()
-    with pytest.raises(InvalidParams) as there:
+    with pytest.raises(ThreadExists) as there:
         fork(source, into)
-    assert there.value.data == {"path": "into"}
+    assert there.value.data == {"path": str(into)}
     for ordinal in (2, 99):
         with pytest.raises(NoSuchOrdinal):
             fork(source, tmp_path / "c.jsonl", at=ordinal)
@@ -449,7 +449,7 @@ def test_lines_that_are_no_messages_are_refused_by_number_or_skipped(tmp_path: P
     assert len(skim(path).ordinals) == 2
     with pytest.raises(ConfigurationError, match="No such file"):
         import_file(tmp_path / "none", tmp_path / "b.jsonl")
-    with pytest.raises(InvalidParams):
+    with pytest.raises(ThreadExists):
         import_file(log, path, skips_bad_lines=True)
 
 

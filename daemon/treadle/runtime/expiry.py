@@ -15,7 +15,7 @@ from pathlib import Path
 
 from treadle.agents.catalogue import Catalogue
 from treadle.errors import InvalidAgent
-from treadle.thread import retention
+from treadle.thread import retention, whole
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +97,7 @@ class Expiry:
 
     def _expire(self) -> None:
         """Delete what is due, in a worker thread."""
+        whole.finish(self._data)
         settings = self._catalogue.config().retention
         policy = retention.Policy(settings.days, settings.threads)
         if not policy:

@@ -71,7 +71,7 @@ def fork(
     Raises:
         UnknownSession: there is nothing to copy from.
         NoSuchOrdinal: the conversation does not hold `at`.
-        InvalidParams: there is a thread already at `into`.
+        ThreadExists: there is a thread already at `into`.
         ThreadLocked: somebody holds that one.
         ThreadUnreadable: the source cannot be read.
         StorageDegraded: the copy could not be written; nothing is left of it.

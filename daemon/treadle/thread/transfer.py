@@ -75,7 +75,7 @@ def import_file(
     Raises:
         ConfigurationError: the file is not there, or holds lines that are no messages; the
             first of them are named, and nothing was made.
-        InvalidParams: there is a thread already at `into`.
+        ThreadExists: there is a thread already at `into`.
         ThreadLocked: somebody holds that one.
         StorageDegraded: it could not be written; nothing is left of it.
     """

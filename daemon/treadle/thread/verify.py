@@ -16,12 +16,12 @@ from treadle.errors import RequestFailed, StorageDegraded, ThreadUnreadable
 from treadle.thread.blobs import check_blobs
 from treadle.thread.catalogue import NotOurs, ThreadProblem, pair_of, thread_files
 from treadle.thread.files import FILE_MODE
-from treadle.thread.lock import ThreadLock, holder
-from treadle.thread.paths import THREAD_SUFFIX, THREADS_FOLDER
+from treadle.thread.lock import holder
+from treadle.thread.paths import THREAD_SUFFIX
 from treadle.thread.records import FORMAT_VERSION
 from treadle.thread.replay import LoadReport, Reader, opened
 from treadle.thread.thread import Thread
-from treadle.thread.whole import NEW_SUFFIX
+from treadle.thread.whole import NEW_SUFFIX, left_behind, tidy
 
 FindingKind: TypeAlias = Literal[
     "unreadable",
@@ -92,9 +92,9 @@ def verify(data: Path) -> Iterator[Finding]:
         yield from verify_thread(data, path)
     for problem in unlisted:
         yield Finding(problem.path, "unreadable", problem.message)
-    for left in sorted((data / THREADS_FOLDER).glob(f"*/*{NEW_SUFFIX}")):
-        if holder(left.with_suffix(THREAD_SUFFIX)) is None:
-            yield Finding(left, "left_behind", "a copy that was never finished", is_mendable=True)
+    for left in left_behind(data):
+        what = "a copy" if left.suffix == NEW_SUFFIX else "a deletion"
+        yield Finding(left, "left_behind", f"{what} that was never finished", is_mendable=True)
 
 
 def verify_thread(data: Path, path: Path) -> Iterator[Finding]:
@@ -162,10 +162,11 @@ def repair(data: Path) -> Iterator[Repaired]:
     # Each file is told once, however much is wrong with it.
     for path in dict.fromkeys(one.path for one in verify(data) if one.is_mendable):
         try:
-            if path.suffix == NEW_SUFFIX:
-                yield _tidied(path)
-            else:
+            if path.suffix == THREAD_SUFFIX:
                 yield _mended(data, path)
+            else:
+                tidy(path)
+                yield Repaired(path)
         except (RequestFailed, OSError) as error:
             yield Repaired(path, problem=str(error))
 
@@ -184,21 +185,6 @@ def _mended(data: Path, path: Path) -> Repaired:
     finally:
         thread.close()
     return Repaired(path, thread.report)
-
-
-def _tidied(path: Path) -> Repaired:
-    """Delete what a copy that was never finished has left.
-
-    Raises:
-        ThreadLocked: somebody is writing it now.
-        OSError: it cannot be deleted.
-    """
-    lock = ThreadLock.acquire(path.with_suffix(THREAD_SUFFIX))
-    try:
-        path.unlink(missing_ok=True)
-    finally:
-        lock.release()
-    return Repaired(path)
 
 
 def _is_open_to_others(path: Path) -> bool:

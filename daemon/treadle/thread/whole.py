@@ -1,6 +1,15 @@
 """Thread files that come into being, or go, as a whole: others see all of one or nothing.
 
 Owns temporary names and the lock meanwhile. Refuses to know what is in the files.
+
+| a kill                             | leaves                                                   |
+|------------------------------------|----------------------------------------------------------|
+| before a new thread has its name   | no thread; what was written lies under `.new`            |
+| before a deleted one has lost its  | the whole thread                                         |
+| name, in one step                  |                                                          |
+| after that                         | no thread; its remains, and their name ends in `.deleting` |
+
+Remains are taken away by whoever uses that name next, by `finish` and by `tidy`.
 """
 
 from __future__ import annotations
@@ -11,14 +20,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from treadle.errors import InvalidParams
+from treadle.errors import RequestFailed, ThreadExists
 from treadle.thread.blobs import delete_blobs
 from treadle.thread.files import check_regular, degraded, open_private, sync, sync_folder
-from treadle.thread.lock import ThreadLock
-from treadle.thread.paths import DAMAGED_SUFFIX, beside
+from treadle.thread.lock import ThreadLock, holder
+from treadle.thread.paths import DAMAGED_SUFFIX, THREAD_SUFFIX, THREADS_FOLDER, beside, shown_path
 
 # What is being written beside a thread; after a kill it is in nobody's way.
 NEW_SUFFIX = ".new"
+# What a thread is called while all that lies beside it is deleted too.
+DELETING_SUFFIX = ".deleting"
 
 
 @contextlib.contextmanager
@@ -29,26 +40,32 @@ def new_thread(path: Path) -> Iterator[BinaryIO]:
         path: where; missing folders are made.
 
     Raises:
-        InvalidParams: there is a thread already.
+        ThreadExists: there is a thread already.
         ThreadLocked: somebody is about to begin one.
         StorageDegraded: it could not be written; nothing is left of it.
     """
+    _require_free(path)
     lock = ThreadLock.acquire(path)
     temporary = beside(path, NEW_SUFFIX)
+    is_there = False
     try:
         _require_free(path)
+        if beside(path, DELETING_SUFFIX).exists():
+            _clear(path)
         descriptor, _ = open_private(temporary, os.O_RDWR | os.O_TRUNC)
         with os.fdopen(descriptor, "w+b") as file:
             yield file
             file.flush()
             sync(file.fileno())
         temporary.replace(path)
+        is_there = True
         sync_folder(path.parent)
     except OSError as error:
         raise degraded(path, error) from error
     finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        if not is_there:
+            with contextlib.suppress(OSError):
+                _give_up(path)
         lock.release()
 
 
@@ -67,17 +84,19 @@ def delete_thread(path: Path) -> bool:
         StorageDegraded: it could not be deleted, or not all of it.
     """
     check_regular(path)
-    damaged = beside(path, DAMAGED_SUFFIX)
+    gone = beside(path, DELETING_SUFFIX)
     if not path.parent.is_dir():
         return False
     lock = ThreadLock.acquire(path)
     try:
-        there = path.exists() or path.is_symlink() or damaged.exists()
-        # The thread first: whatever then fails leaves no part of a conversation behind.
-        path.unlink(missing_ok=True)
-        damaged.unlink(missing_ok=True)
-        beside(path, NEW_SUFFIX).unlink(missing_ok=True)
-        delete_blobs(path)
+        is_thread = path.exists() or path.is_symlink()
+        there = is_thread or gone.exists() or beside(path, DAMAGED_SUFFIX).exists()
+        # In one step it is there no more; whatever then fails leaves no part of a conversation
+        # where anybody would take it for one.
+        if is_thread:
+            path.replace(gone)
+            sync_folder(path.parent)
+        _clear(path)
         sync_folder(path.parent)
     except OSError as error:
         raise degraded(path, error) from error
@@ -86,9 +105,99 @@ def delete_thread(path: Path) -> bool:
     return there
 
 
+def left_behind(data: Path) -> Iterator[Path]:
+    """Yield what kills have left of new threads and of deleted ones; nobody is at work on it.
+
+    Args:
+        data: the data folder; it need not exist.
+    """
+    for suffix in (NEW_SUFFIX, DELETING_SUFFIX):
+        for left in sorted((data / THREADS_FOLDER).glob(f"*/*{suffix}")):
+            if holder(_thread_of(left)) is None:
+                yield left
+
+
+def settle(path: Path) -> None:
+    """Finish the deletion of a thread that a kill has interrupted; mostly there is none.
+
+    Args:
+        path: the thread's file.
+
+    Raises:
+        ThreadLocked: somebody is at work on it now.
+        StorageDegraded: its remains cannot be deleted.
+    """
+    gone = beside(path, DELETING_SUFFIX)
+    if gone.exists():
+        tidy(gone)
+
+
+def tidy(left: Path) -> None:
+    """Take away what a kill has left: what `left_behind` yields; it blocks.
+
+    Raises:
+        ThreadLocked: somebody is at work on it now.
+        StorageDegraded: it cannot be deleted.
+    """
+    thread = _thread_of(left)
+    lock = ThreadLock.acquire(thread)
+    try:
+        if left.suffix == NEW_SUFFIX:
+            _give_up(thread)
+        else:
+            _clear(thread)
+    except OSError as error:
+        raise degraded(thread, error) from error
+    finally:
+        lock.release()
+
+
+def finish(data: Path) -> None:
+    """Take away everything that kills have left and that can be taken away now; it blocks.
+
+    Args:
+        data: the data folder; it need not exist.
+    """
+    for left in left_behind(data):
+        # Somebody uses its name by now, or the disk does not let it go: next time.
+        with contextlib.suppress(RequestFailed):
+            tidy(left)
+
+
+def _clear(thread: Path) -> None:
+    """Delete what is left beside a thread that was deleted; whoever calls holds its lock.
+
+    Raises:
+        OSError: something cannot be deleted.
+    """
+    # Where a new thread has begun under this name, what lies beside it is that one's.
+    if not thread.exists():
+        beside(thread, DAMAGED_SUFFIX).unlink(missing_ok=True)
+        shown_path(thread).unlink(missing_ok=True)
+        _give_up(thread)
+    # Last, because it says that there is something to clear.
+    beside(thread, DELETING_SUFFIX).unlink(missing_ok=True)
+
+
+def _give_up(thread: Path) -> None:
+    """Delete what a new thread that never came to be has left; whoever calls holds its lock.
+
+    Raises:
+        OSError: something cannot be deleted.
+    """
+    if not thread.exists():
+        delete_blobs(thread)
+    beside(thread, NEW_SUFFIX).unlink(missing_ok=True)
+
+
+def _thread_of(left: Path) -> Path:
+    return left.with_suffix(THREAD_SUFFIX)
+
+
 def _require_free(path: Path) -> None:
     check_regular(path)
     if path.exists() and path.stat().st_size:
-        raise InvalidParams(
-            f"there is a thread already, {path}; delete it or take another instance", path="into"
+        raise ThreadExists(
+            f"there is a thread already, {path}; delete it or take another instance",
+            path=str(path),
         )
