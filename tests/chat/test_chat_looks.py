@@ -14,8 +14,8 @@ from rich.cells import cell_len
 from treadle.cli.chat import commands, wording
 from treadle.cli.chat.items import Called, Item, Listing, Note, Returned, Said, Status, Thought
 from treadle.cli.chat.paint import LEAST_WIDTH, Painter
-from treadle.cli.sanitise import clean, clean_line
 from treadle.cli.chat.statusline import status_line
+from treadle.cli.sanitise import clean, clean_line
 
 ANYTHING = st.text(
     st.one_of(

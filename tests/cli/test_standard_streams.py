@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
+from support.process import posix_only
+
 # Far more than any command takes on a busy machine.
 PATIENCE_SECONDS = 60
 
 SAID = "Grüße 🎉\nand more"
 
-posix_only = pytest.mark.skipif(os.name == "nt", reason="it needs a POSIX shell")
 needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 
 

@@ -11,16 +11,13 @@ from hypothesis import strategies as st
 from lsprotocol import types
 
 from support.daemon import Daemon
-from support.model_server import Answer, Request, last_user_text
+from support.documents import changing, opening, seen
+from support.model_server import Answer, Request, echo
 from support.person import conversation, pair
 from treadle.server.editor.documents import Documents
 
 URI = "file:///home/mac/notes.txt"
 UTF_8 = {"general": {"positionEncodings": ["utf-16", "utf-8"]}}
-
-
-def echo(request: Request) -> Answer:
-    return Answer(last_user_text(request))
 
 
 def change(start: tuple[int, int], end: tuple[int, int], text: str) -> dict[str, Any]:
@@ -33,43 +30,32 @@ def change(start: tuple[int, int], end: tuple[int, int], text: str) -> dict[str,
     }
 
 
-def open_document(client: Daemon, text: str, uri: str = URI) -> None:
-    document = {"uri": uri, "languageId": "text", "version": 1, "text": text}
-    client.notify("textDocument/didOpen", {"textDocument": document})
+def open_document(client: Daemon, text: str) -> None:
+    client.notify("textDocument/didOpen", opening(URI, text))
 
 
 def edit(client: Daemon, version: int, *changes: dict[str, Any]) -> None:
-    document = {"uri": URI, "version": version}
-    client.notify(
-        "textDocument/didChange", {"textDocument": document, "contentChanges": list(changes)}
-    )
-
-
-async def seen(client: Daemon, uri: str = URI) -> str:
-    """Return what a model reads of a prompt that is nothing but a link."""
-    link = {"type": "resource_link", "uri": uri, "name": "notes"}
-    answer = await client.request("session/prompt", pair("doc", prompt=[link]))
-    return str(answer["text"])
+    client.notify("textDocument/didChange", changing(URI, version, *changes))
 
 
 async def test_a_link_to_an_open_document_carries_the_text_that_the_editor_shows() -> None:
     async with conversation(echo) as (client, _):
         open_document(client, "one\ntwo\n")
         edit(client, 2, change((1, 0), (1, 3), "zwei"), change((2, 0), (2, 0), "drei"))
-        assert await seen(client) == f"Contents of {URI}:\none\nzwei\ndrei"
+        assert await seen(client, URI) == f"Contents of {URI}:\none\nzwei\ndrei"
 
 
 async def test_a_link_to_a_document_that_is_closed_is_only_named() -> None:
     async with conversation(echo) as (client, _):
         open_document(client, "one\n")
         client.notify("textDocument/didClose", {"textDocument": {"uri": URI}})
-        assert await seen(client) == f"See {URI} (notes)"
+        assert await seen(client, URI) == f"See {URI} (it)"
 
 
 async def test_a_document_that_is_too_large_for_a_prompt_is_only_named() -> None:
     async with conversation(echo) as (client, _):
         open_document(client, "x" * 200_001)
-        assert await seen(client) == f"See {URI} (notes)"
+        assert await seen(client, URI) == f"See {URI} (it)"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +68,7 @@ async def test_positions_count_what_was_agreed_on(
     async with conversation(echo, capabilities=capabilities) as (client, _):
         open_document(client, "😀!\n")
         edit(client, 2, change((0, column), (0, column + 1), "?"))
-        assert await seen(client) == f"Contents of {URI}:\n😀?\n"
+        assert await seen(client, URI) == f"Contents of {URI}:\n😀?\n"
 
 
 async def test_the_agreed_encoding_is_utf_8_wherever_the_editor_knows_it() -> None:
@@ -99,13 +85,10 @@ async def test_notifications_that_cannot_be_read_or_done_spoil_nothing() -> None
         client.notify("textDocument/didOpen", {"textDocument": None})
         client.notify("textDocument/noSuchThing", {"jsonrpc": "2.0"})
         client.notify("workspace/didChangeWorkspaceFolders", {"event": {"added": "all"}})
-        edit_of_another = {"uri": "file:///never/opened", "version": 3}
-        client.notify(
-            "textDocument/didChange",
-            {"textDocument": edit_of_another, "contentChanges": [{"text": "x"}]},
-        )
+        edit_of_another = changing("file:///never/opened", 3, {"text": "x"})
+        client.notify("textDocument/didChange", edit_of_another)
         edit(client, 2, {"text": "two\n"})
-        assert await seen(client) == f"Contents of {URI}:\ntwo\n"
+        assert await seen(client, URI) == f"Contents of {URI}:\ntwo\n"
         assert client.strays == [] and not client.of("window/showMessage")
 
 

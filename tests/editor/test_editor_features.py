@@ -10,14 +10,12 @@ from urllib.request import url2pathname
 import pytest
 
 from support.daemon import Daemon, RpcError
-from support.model_server import Answer, Request, last_user_text, memory
+from support.documents import link, opening, seen
+from support.editors import LONG
+from support.model_server import Answer, Request, echo, memory
 from support.person import conversation, pair, write_agent
 
 WINDOW = {"window": {"showDocument": {"support": True}, "workDoneProgress": True}}
-
-
-def echo(request: Request) -> Answer:
-    return Answer(last_user_text(request))
 
 
 def command(method: str, *arguments: object, **members: object) -> dict[str, Any]:
@@ -66,27 +64,25 @@ async def test_a_client_of_ours_shows_results_itself() -> None:
 
 
 async def test_a_long_answer_is_opened_as_a_document_that_only_its_owner_can_read() -> None:
-    lines = "\n".join(f"line {number}" for number in range(9))
     async with conversation(echo, capabilities=WINDOW) as (client, _):
         client.answers["window/workDoneProgress/create"] = lambda _: None
         client.answers["window/showDocument"] = lambda _: {"success": True}
-        await run(client, "session/prompt", pair("../etc", prompt=lines))
+        await run(client, "session/prompt", pair("../etc", prompt=LONG))
         await client.until(lambda: any("showDocument" in each["method"] for each in client.asked))
         [shown] = [each for each in client.asked if each["method"] == "window/showDocument"]
-    assert _read_private(shown["params"]["uri"]) == lines + "\n"
+    assert _read_private(shown["params"]["uri"]) == LONG + "\n"
 
 
 @pytest.mark.parametrize("answer", [{"success": False}, None, "no", {}])
 async def test_a_document_that_the_editor_does_not_open_is_a_message_after_all(
     answer: object,
 ) -> None:
-    lines = "\n".join(f"line {number}" for number in range(9))
     async with conversation(echo, capabilities=WINDOW) as (client, _):
         client.answers["window/workDoneProgress/create"] = lambda _: None
         client.answers["window/showDocument"] = lambda _: answer
-        await run(client, "session/prompt", pair("d", prompt=lines))
+        await run(client, "session/prompt", pair("d", prompt=LONG))
         await client.until(lambda: bool(client.of("window/showMessage")))
-        assert [each["message"] for each in client.of("window/showMessage")] == [lines]
+        assert [each["message"] for each in client.of("window/showMessage")] == [LONG]
 
 
 @pytest.mark.parametrize(
@@ -211,11 +207,9 @@ async def test_a_prompt_that_entered_a_turn_late_gets_the_text_that_it_has_not_h
 async def test_prompts_keep_their_order_while_documents_are_loaded() -> None:
     async with conversation(echo) as (client, _):
         uri = "file:///notes.txt"
-        document = {"uri": uri, "languageId": "text", "version": 1, "text": "one"}
-        client.notify("textDocument/didOpen", {"textDocument": document})
-        link = [{"type": "resource_link", "uri": uri}]
+        client.notify("textDocument/didOpen", opening(uri, "one"))
         answers = [
-            client.ask("session/prompt", pair("o", prompt=prompt)) for prompt in (link, "two")
+            client.ask("session/prompt", pair("o", prompt=prompt)) for prompt in (link(uri), "two")
         ]
         assert [(await answer)["turn"] for answer in answers] == [1, 2]
 
@@ -299,8 +293,7 @@ async def test_an_editor_is_told_of_warnings_and_a_script_is_not() -> None:
         async with conversation(memory, capabilities=capabilities) as (client, _):
             client.notify("textDocument/didOpen", odd)
             # Documents are taken before a link to one is looked up.
-            link = [{"type": "resource_link", "uri": "file:///x"}]
-            await client.request("session/prompt", pair("w", prompt=link))
+            await seen(client, "file:///x")
             await client.request("session/list")
             assert [each["message"] for each in client.of("window/logMessage")] == [
                 "textDocument/didOpen could not be read (ClassValidationError)"

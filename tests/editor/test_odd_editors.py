@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from support.daemon import Daemon, RpcError, daemon, serving_after
-from support.model_server import Answer, ModelServer, Request, last_user_text
+from support.documents import changing, link, opening, seen
+from support.model_server import ModelServer, echo
 from support.person import conversation, on, pair, write_agent
 from treadle.server.client_requests import ClientRequests
 from treadle.server.editor import tenant
@@ -25,25 +26,6 @@ SETTINGS = {"workspace": {"configuration": True}}
 
 # Far less than an import that hangs for ever, and more than a close may take.
 SOON_SECONDS = 8.0
-
-
-def echo(request: Request) -> Answer:
-    return Answer(last_user_text(request))
-
-
-def opening(uri: str, text: str) -> dict[str, Any]:
-    return {"textDocument": {"uri": uri, "languageId": "text", "version": 1, "text": text}}
-
-
-def changing(uri: str, version: int | None, *changes: dict[str, Any]) -> dict[str, Any]:
-    return {"textDocument": {"uri": uri, "version": version}, "contentChanges": list(changes)}
-
-
-async def seen(client: Daemon, uri: str) -> str:
-    """Return what a model reads of a prompt that is nothing but a link."""
-    link = [{"type": "resource_link", "uri": uri, "name": "it"}]
-    answer = await client.request("session/prompt", pair("doc", prompt=link))
-    return str(answer["text"])
 
 
 def ask_to_prompt(client: Daemon, text: str) -> asyncio.Future[Any]:
@@ -223,12 +205,13 @@ def test_notifications_leave_nothing_behind() -> None:
         gc.collect()
         return len(gc.get_objects())
 
-    take(10)
-    before = take(10)
-    # One object for each of the notifications would be three thousand.
-    after = take(500)
-    logging.disable(logging.NOTSET)
-    assert after - before < 100
+    try:
+        take(10)
+        before = take(10)
+        # One object for each of the notifications would be three thousand.
+        assert take(500) - before < 100
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 async def test_notifications_that_say_nothing_are_held_back_too(
@@ -254,6 +237,7 @@ async def test_notifications_that_say_nothing_are_held_back_too(
     await editor.close()
 
 
+# Loading pygls takes for ever, as from a disk that is gone.
 HANGS = (
     "import threading",
     "from treadle.server.editor.tenant import Editor",
@@ -270,9 +254,7 @@ async def test_an_end_while_pygls_loads_is_bounded_and_quiet(
     with log.open("wb") as stderr:
         async with daemon(program=program, stderr=stderr) as client:
             client.notify("textDocument/didOpen", opening("a:b", "text"))
-            prompt = client.ask(
-                "session/prompt", pair("p", prompt=[{"type": "resource_link", "uri": "a:b"}])
-            )
+            prompt = client.ask("session/prompt", pair("p", prompt=link("a:b")))
             shutdown = client.ask("shutdown") if way == "exit" else None
             if way == "exit":
                 client.notify("exit")

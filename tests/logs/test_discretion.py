@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +33,10 @@ ANSWER = "marzipan zeppelin"
 INSTANCE = "gondola"
 FAIL = "FAIL"
 
+# In the test's folder: what the scripted model says.
+SCRIPT = "script.jsonl"
+
+# One whose variable is known, one that is told by its name, one that only an agent's file names.
 KEYS = {
     "OPENAI_API_KEY": "sk-0123456789abcdef",
     "MY_TOKEN": "tok'en-fedcba98\\76543210",
@@ -45,14 +49,9 @@ def talk(tmp_path: Path) -> dict[str, str]:
     """A script in which a tool is called, and the environment with keys that runs it."""
     (tmp_path / "notes.txt").write_text(RESULT)
     call = {"calls": [{"name": "read", "arguments": {"path": "notes.txt"}}]}
-    script = tmp_path / "script.jsonl"
+    script = tmp_path / SCRIPT
     script.write_text(f"{json.dumps(call)}\n{json.dumps({'text': ANSWER})}\n")
     return {"TREADLE_MODEL": f"scripted:{script}", **KEYS}
-
-
-def write_lines(path: str, lines: Iterable[str]) -> None:
-    """Write a script."""
-    Path(path).write_text("\n".join(lines))
 
 
 def logged() -> str:
@@ -121,10 +120,11 @@ async def test_each_request_is_told_with_its_end_and_nothing_of_its_params(
     ]
 
 
-async def test_turns_are_told_with_their_session_hidden_in_a_hash(talk: dict[str, str]) -> None:
-    script = talk["TREADLE_MODEL"].partition(":")[2]
+async def test_turns_are_told_with_their_session_hidden_in_a_hash(
+    talk: dict[str, str], tmp_path: Path
+) -> None:
     replies = ({"text": "one"}, {"error": {"reason": "model_auth", "message": ANSWER}})
-    write_lines(script, map(json.dumps, replies))
+    (tmp_path / SCRIPT).write_text("\n".join(map(json.dumps, replies)))
     async with daemon(env=talk) as client:
         await client.request("session/prompt", pair(INSTANCE, prompt="Hi"))
         with pytest.raises(RpcError):

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from support.daemon import daemon
+from support.process import posix_only
 from support.waiting import PATIENCE_SECONDS, until_seen
 from treadle.folders import LOG_VARIABLE
 from treadle.server.log.file import FILE_NAME, LogFile
-
-posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes or devices")
 
 # Writes numbered lines as a daemon's log thread does, several in one write.
 WRITER = """
@@ -84,7 +83,7 @@ def test_a_file_that_nobody_can_rotate_does_not_grow_for_ever(tmp_path: Path) ->
     assert (tmp_path / FILE_NAME).stat().st_size < 20 + len("a line\n")
 
 
-@posix
+@posix_only
 async def test_the_log_is_the_persons_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
@@ -109,7 +108,7 @@ async def test_a_folder_that_cannot_be_costs_one_warning_and_nothing_else(tmp_pa
     assert re.fullmatch(r"treadle: WARNING the log in .*in the way cannot be written: .*\n", said)
 
 
-@posix
+@posix_only
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
 async def test_a_full_disk_costs_one_warning_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()

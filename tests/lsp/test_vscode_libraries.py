@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from support.daemon import SERVE
-from support.editors import CANCELLED, LONG, READS_THE_NOTES, WORK_OF_READING, answer, told
+from support.editors import (
+    CANCELLED,
+    LONG,
+    PIECES_OF_READING,
+    READS_THE_NOTES,
+    RESULT_OF_READING,
+    WORK_OF_READING,
+    answer,
+    told,
+    told_of,
+)
 from support.model_server import ModelServer
 from support.peers import missing, report_of, require_program
 from support.person import on, write_agent
@@ -55,26 +65,16 @@ async def test_an_extension_on_vs_code_s_libraries_gets_all_that_an_editor_needs
 
 
 def _check_prompts(seen: dict[str, Any]) -> None:
-    assert seen["prompt"]["result"] == {
-        "turn": 1,
-        "text": "It says pelican.",
-        "stopReason": "end_turn",
-        "usage": {"inputTokens": 3, "outputTokens": 2},
-        "steps": 2,
-        "messages": [0, 3],
-    }
+    assert seen["prompt"]["result"] == RESULT_OF_READING
     assert told(seen["prompt"]["heard"]) == READS_THE_NOTES
     numbers = [each["params"]["seq"] for each in seen["prompt"]["heard"]]
     assert numbers == list(range(1, len(numbers) + 1))
 
     progress = told(seen["progress"]["heard"])
     assert seen["progress"]["result"]["text"] == ""
-    assert [each for each in progress if each[0].startswith("work")] == WORK_OF_READING
+    assert told_of("work", seen["progress"]["heard"]) == WORK_OF_READING
     assert progress[0][0] == "work begin" and progress[-1][0] == "work end"
-    assert told([each for each in seen["progress"]["heard"] if each["method"] == "pieces"]) == [
-        ("pieces reasoning", "Hm."),
-        ("pieces text", "It says pelican."),
-    ]
+    assert told_of("pieces", seen["progress"]["heard"]) == PIECES_OF_READING
 
     assert seen["cancelRequest"]["result"]["code"] == -32800
     assert told(seen["cancelRequest"]["heard"]) == CANCELLED
@@ -144,7 +144,7 @@ def _check_trace(scene: dict[str, Any]) -> None:
     assert [each["data"].split(" ", 1)[1] for each in traced] == ["bytes wait to be read"] * 2
 
 
-async def test_the_lock_file_of_the_client_names_no_host() -> None:
+def test_the_lock_file_of_the_client_names_no_host() -> None:
     lock = json.loads(CLIENT.with_name("package-lock.json").read_text(encoding="utf-8"))
     packages = {name: each for name, each in lock["packages"].items() if name}
     assert set(packages) == {

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 from support.daemon import Daemon, RpcError, daemon
+from support.documents import seen
 from support.model_server import Answer, ModelServer, Request, last_user_text
 from support.noise import LARGE_CHARACTERS, OK, Frame, NoisyEditor
 from support.person import on, pair
 from support.process import linux_only, peak_resident_bytes, resident_bytes
 from support.waiting import PATIENCE_SECONDS
 
+# So many that what each one leaves behind is seen in the memory of the process.
 FRAMES = 10_000
 
 # Sent before their replies are waited for: far below what one client may have in flight.
@@ -26,10 +28,14 @@ SEED = 3
 # pieces; a few more or less of the texts that are in several threads at once are seen here.
 GROWTH_BYTES = 24 << 20
 
-# A flood of megabytes, and what the daemon may hold of it at any moment: what waits while pygls
-# loads, the same once more as text, and pygls itself.
+# A flood of so many documents of a megabyte.
 FLOOD = 200
+
+# What the daemon may hold of it at any moment: what waits while pygls loads, the same once more as
+# text, and pygls itself.
 FLOOD_BYTES = 120 << 20
+
+# The document that is flooded.
 FLOODED = "untitled:flooded"
 
 # How long pygls loads on a slow machine.
@@ -87,16 +93,15 @@ async def _code(reply: asyncio.Future[Any]) -> int:
 
 async def _documents_are_the_same(client: Daemon, editor: NoisyEditor) -> None:
     for number, (uri, text) in enumerate(sorted(editor.texts.items())):
-        seen = await _seen(client, uri, f"document {number}")
-        assert seen == _digest(f"Contents of {uri}:\n{text}"), uri
+        digest = await _seen(client, uri, f"document {number}")
+        assert digest == _digest(f"Contents of {uri}:\n{text}"), uri
 
 
 async def _seen(client: Daemon, uri: str, instance: str) -> str:
-    """Return what tells of the text that a model reads behind a link."""
-    link = [{"type": "resource_link", "uri": uri}]
-    seen = await client.request("session/prompt", pair(instance, prompt=link))
+    """Return what tells of the text that a model reads behind a link; the session is closed."""
+    digest = await seen(client, uri, instance)
     await client.request("session/close", pair(instance))
-    return str(seen["text"])
+    return digest
 
 
 @linux_only
@@ -151,7 +156,7 @@ async def test_a_flood_of_documents_waits_outside_and_is_answered_when_it_is_ove
         async with asyncio.timeout(PATIENCE_SECONDS):
             await client.stdin.drain()
         assert [await answer for answer in answers] == [{"sessions": []}] * FLOOD
-        seen = await _seen(client, FLOODED, "flooded")
-        assert seen == _digest(f"Contents of {FLOODED}:\nthe end")
+        digest = await _seen(client, FLOODED, "flooded")
+        assert digest == _digest(f"Contents of {FLOODED}:\nthe end")
         assert peak_resident_bytes(client.process.pid) - before < FLOOD_BYTES
         assert await client.end() == 0

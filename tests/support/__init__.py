@@ -9,6 +9,7 @@ daemon         `treadle serve` in a process of its own, driven through its pipes
 process        what the system knows of a process
 model_server   an OpenAI-compatible endpoint on loopback, which misbehaves on request
 model_peer     a bare agent on that endpoint
+documents      documents as editors tell of them, and what a model reads of one
 editors        what the clients of real editors are answered with, and how their reports are read
 peers          programs of other houses: skipped where missing, unless they have to be there
 noise          an editor that says everything that is allowed, in any mixture

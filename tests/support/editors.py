@@ -20,6 +20,19 @@ READS_THE_NOTES = [
     ("session/state", "idle"),
 ]
 
+# What that prompt is answered with.
+RESULT_OF_READING = {
+    "turn": 1,
+    "text": "It says pelican.",
+    "stopReason": "end_turn",
+    "usage": {"inputTokens": 3, "outputTokens": 2},
+    "steps": 2,
+    "messages": [0, 3],
+}
+
+# What comes of it in pieces, under a token for partial results.
+PIECES_OF_READING = [("pieces reasoning", "Hm."), ("pieces text", "It says pelican.")]
+
 # What is shown of its progress.
 WORK_OF_READING = [
     ("work begin", "assistant · p"),
@@ -53,6 +66,11 @@ def answer(request: Request) -> Answer:
         usage = {"prompt_tokens": 3, "completion_tokens": 2}
         return Answer("It says pelican.", reasoning="Hm.", usage=usage)
     return Answer(calls=[("read", {"path": "notes.txt"})])
+
+
+def told_of(what: str, heard: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """Return, as `told` does, what was heard of one thing alone, such as `work` or `pieces`."""
+    return told([each for each in heard if each["method"] == what])
 
 
 def told(heard: list[dict[str, Any]]) -> list[tuple[str, Any]]:

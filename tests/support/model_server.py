@@ -187,6 +187,11 @@ def memory(request: Request) -> Answer:
     return Answer(text, usage=usage)
 
 
+def echo(request: Request) -> Answer:
+    """Answer with what was said."""
+    return Answer(last_user_text(request))
+
+
 def last_user_text(request: Request) -> str:
     """Return the text of the request's last user message; empty when there is none."""
     said = [message for message in request["messages"] if message["role"] == "user"]

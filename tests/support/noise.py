@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from support.documents import changing, opening
 from support.person import pair
 
 # A large document, among many small ones.
@@ -78,14 +79,12 @@ class NoisyEditor:
         """Open a document."""
         self.texts[uri] = text
         self._versions[uri] = 1
-        item = {"uri": uri, "languageId": "markdown", "version": 1, "text": text}
-        return Frame(_notify("textDocument/didOpen", {"textDocument": item}))
+        return Frame(_notify("textDocument/didOpen", opening(uri, text)))
 
     def changed(self, uri: str, changes: list[dict[str, Any]]) -> Frame:
         """Change a document."""
         self._versions[uri] += 1
-        document = {"uri": uri, "version": self._versions[uri]}
-        params = {"textDocument": document, "contentChanges": changes}
+        params = changing(uri, self._versions[uri], *changes)
         return Frame(_notify("textDocument/didChange", params))
 
     def _request(self, codes: set[int], method: str, params: object = None) -> Frame:

@@ -15,6 +15,9 @@ import pytest
 
 from support.waiting import PATIENCE_SECONDS, until_seen
 
+posix_only = pytest.mark.skipif(
+    os.name == "nt", reason="Windows has no such modes, terminals, devices or shells"
+)
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 

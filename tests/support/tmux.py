@@ -14,6 +14,7 @@ from support.peers import require_program
 from support.process import children_of, is_alive, until_dead
 from support.waiting import PATIENCE_SECONDS, until_seen
 
+# The chat as a person starts it, whatever is on PATH.
 CHAT = (sys.executable, "-m", "treadle", "chat")
 
 
@@ -30,7 +31,8 @@ class Tmux:
         """Begin, with a shell that runs one command line; `pid` is then the command's."""
         self._code.unlink(missing_ok=True)
         # The shell waits until the pane is set up, and notes the code: tmux itself may miss it.
-        script = f"trap : INT; read _; printf '\\033[H\\033[2J'; {line}; echo $? >{shlex.quote(str(self._code))}"
+        noted = f"echo $? >{shlex.quote(str(self._code))}"
+        script = f"trap : INT; read _; printf '\\033[H\\033[2J'; {line}; {noted}"
         self.run(
             *("new-session", "-d", "-x", str(width), "-y", str(height), "-c", str(folder)), script
         )
