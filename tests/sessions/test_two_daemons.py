@@ -11,7 +11,9 @@ from support.daemon import Daemon, RpcError, daemon
 from support.model_server import ModelServer, last_user_text, memory
 from support.person import on, pair, stored
 
-RACES = 30
+# Each race is for a pair of its own; every tenth pair is also used by both, one after the other.
+RACES = 100
+USED_EVERY = 10
 
 
 async def _race(clients: list[Daemon], instance: str, first: int) -> tuple[Daemon, Daemon]:
@@ -40,11 +42,41 @@ async def test_of_two_daemons_one_owns_a_thread_and_the_other_has_it_after_a_clo
         for number in range(RACES):
             instance = f"race {number}"
             owner, loser = await _race([one, other], instance, chance.randrange(2))
+            if number % USED_EVERY:
+                await owner.request("session/close", pair(instance))
+                await loser.request("session/resume", pair(instance))
+                await loser.request("session/close", pair(instance))
+                continue
             await owner.request("session/prompt", pair(instance, prompt="My name is Mac."))
+            # Who only looks needs no lock.
+            read = await loser.request("session/read", pair(instance))
+            assert [each["content"] for each in read["messages"]][:1] == ["My name is Mac."]
+            listed = (await loser.request("session/list"))["sessions"]
+            assert [each["heldBy"] for each in listed if each["instance"] == instance] == [
+                owner.process.pid
+            ]
             await owner.request("session/close", pair(instance))
             answer = await loser.request("session/prompt", pair(instance, prompt="My name?"))
             assert answer["text"] == "Your name is Mac."
             assert answer["turn"] == 2
+
+
+async def test_a_lock_file_that_is_deleted_lets_nobody_in_unnoticed() -> None:
+    async with (
+        ModelServer(memory) as server,
+        daemon(env=on(server)) as owner,
+        daemon(env=on(server)) as other,
+    ):
+        await owner.request("session/prompt", pair("l", prompt="My name is Mac."))
+        stored("assistant", "l").with_suffix(".lock").unlink()
+        await other.request("session/prompt", pair("l", prompt="I am here too."))
+        with pytest.raises(RpcError) as locked:
+            await owner.request("session/prompt", pair("l", prompt="My name?"))
+        await other.request("session/close", pair("l"))
+        answer = await owner.request("session/prompt", pair("l", prompt="My name?"))
+
+    assert locked.value.data == {"reason": "thread_locked", "pid": other.process.pid}
+    assert (answer["text"], answer["turn"]) == ("Your name is Mac.", 3)
 
 
 async def test_a_prompt_to_a_held_thread_is_refused_and_changes_nothing() -> None:

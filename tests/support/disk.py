@@ -18,6 +18,7 @@ class Disk:
     Attributes:
         error: the number of the error of every write, or None while the disk works.
         takes: how many bytes of a write that fails are written all the same.
+        only: what the names of files that cannot be written end in; empty means all.
         can_cut: whether a file can be shortened.
         written: every write that worked, and to which file.
     """
@@ -25,6 +26,7 @@ class Disk:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.error: int | None = None
         self.takes = 0
+        self.only = ""
         self.can_cut = True
         self.written: list[tuple[int, bytes]] = []
         self._cut = os.ftruncate
@@ -33,7 +35,7 @@ class Disk:
 
     def write(self, descriptor: int, data: bytes | memoryview) -> int:
         """Write, or take a part and then fail as the kernel does."""
-        if self.error is None:
+        if self.error is None or not self._name(descriptor).endswith(self.only):
             self.written.append((descriptor, bytes(data)))
             return os.write(descriptor, data)
         if self.takes:
@@ -46,6 +48,10 @@ class Disk:
         if not self.can_cut:
             raise OSError(5, "Input/output error")
         self._cut(descriptor, size_bytes)
+
+    @staticmethod
+    def _name(descriptor: int) -> str:
+        return str(Path(f"/proc/self/fd/{descriptor}").readlink())
 
     @contextmanager
     def failing(self, error: int, takes: int = 0) -> Iterator[None]:

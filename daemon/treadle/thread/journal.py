@@ -357,11 +357,12 @@ class Journal:
         count, lines = len(self._backlog), self._backlog.whole()
         try:
             place = unsaved.keep(self._path, self._tail.whole_bytes, lines)
-        except OSError:
-            logger.critical("the last %d lines of %s are LOST: %s", count, self._path, why)
+        except OSError as error:
+            told = error.strerror or str(error)
+            logger.critical("the last %d lines of %s are LOST: %s", count, self._path, told)
             return StorageDegraded(
                 f"the last {count} lines of the thread {self._path} are lost: they could be "
-                f"written neither there nor anywhere else. {why}",
+                f"written neither there nor anywhere else ({told}); free some space",
                 path=str(self._path),
             )
         logger.error("the last %d lines of %s lie in %s: %s", count, self._path, place, why)

@@ -6,6 +6,7 @@ what the lines say. Whoever brings lines back holds the thread's lock.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -66,7 +67,8 @@ def keep(path: Path, size_bytes: int, lines: bytes) -> Path:
                 _write_new(place, msgspec.json.encode(header) + b"\n" + lines)
                 return place
         except OSError as error:
-            place.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                place.unlink()
             failure = error
     raise failure
 
