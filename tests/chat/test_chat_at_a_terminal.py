@@ -2,50 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import pty
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from support.chat import READY, Chat, messages
 from support.daemon import daemon
-from support.model_server import Answer, ModelServer, Request, in_order, last_user_text, memory
-from support.person import on, pair, stored
-from support.process import is_alive, until_dead
-from support.tmux import CHAT, Tmux, tmux
-from support.waiting import PATIENCE_SECONDS
-
-# What the status line says when nothing goes on.
-READY = "/help"
-
-Chat = Callable[..., AbstractAsyncContextManager[tuple[Tmux, ModelServer]]]
-
-
-@pytest.fixture
-def chat(tmp_path: Path) -> Chat:
-    """Open a chat with a model server's answers; the terminal is gone at the end."""
-
-    @asynccontextmanager
-    async def open_chat(
-        answer: Callable[[Request], Answer],
-        *words: str,
-        ready: str = READY,
-        env: dict[str, str] | None = None,
-        **size: int,
-    ) -> AsyncIterator[tuple[Tmux, ModelServer]]:
-        async with ModelServer(answer) as server:
-            variables = {**on(server), **(env or {})}
-            async with tmux(*CHAT, *words, folder=tmp_path, env=variables, **size) as terminal:
-                await terminal.sees(ready)
-                yield terminal, server
-
-    return open_chat
+from support.model_server import Answer, in_order, last_user_text, memory
+from support.person import pair, stored
+from support.tmux import CHAT, tmux
 
 
 async def test_a_second_chat_knows_what_the_first_was_told_and_shows_where_it_was(
@@ -105,26 +71,12 @@ async def test_ctrl_c_cancels_the_turn_and_keeps_and_marks_what_was_said(chat: C
         await terminal.sees("one two", "cancelled; what had been said is kept")
         terminal.type("and now?", "Enter")
         await terminal.sees("Go on.")
-        assert [message.get("partial") for message in await messages("default")] == [
+        assert [message.get("partial") for message in messages("default")] == [
             None,
             True,
             None,
             None,
         ]
-
-
-async def test_ctrl_c_clears_the_input_and_twice_leaves(chat: Chat) -> None:
-    async with chat(memory) as (terminal, server):
-        terminal.type("half a though")
-        await terminal.sees("▸ half a though")
-        terminal.keys("C-c")
-        await terminal.until(lambda screen: "half a though" not in screen)
-        await terminal.sees("Ctrl-C again leaves")
-        terminal.type("x")
-        await terminal.until(lambda screen: "again leaves" not in screen and "▸ x" in screen)
-        terminal.keys("C-c", "C-c")
-        assert await terminal.exit_code() == 130
-        assert server.requests == []
 
 
 async def test_a_turn_that_takes_long_shows_what_goes_on_and_for_how_long(chat: Chat) -> None:
@@ -190,7 +142,7 @@ async def test_a_name_of_any_script_is_a_session_of_its_own(chat: Chat, name: st
         terminal.type(f"My name is {name}.", "Enter")
         await terminal.sees(f"▸ My name is {name}.", f"· {name} ·")
         await terminal.until(lambda screen: "Your name" in screen or "do not know" in screen)
-    assert [message["role"] for message in await messages(name)] == ["user", "assistant"]
+    assert [message["role"] for message in messages(name)] == ["user", "assistant"]
 
 
 async def test_what_is_entered_while_a_turn_runs_steers_it(chat: Chat) -> None:
@@ -302,71 +254,7 @@ async def test_an_answer_that_hits_a_limit_says_so(chat: Chat) -> None:
         await terminal.sees("and so", "ended early", "max_tokens")
 
 
-async def test_a_terminal_that_dies_ends_everything_and_loses_nothing(chat: Chat) -> None:
-    answer = Answer("one two three", pause_after=2)
-    async with chat(in_order(answer)) as (terminal, _):
-        terminal.type("count", "Enter")
-        await terminal.sees("one two")
-        terminal.type("faster", "Enter")
-        await terminal.sees("▸ faster")
-        terminal.type("not sent yet, 麦克", "C-j")
-        terminal.type("second line")
-        await terminal.sees("second line")
-        assert is_alive(terminal.pid)
-        terminal.end()
-        await until_dead(terminal.pid)
-    kept = await messages("default")
-    assert [(each["role"], each["content"]) for each in kept] == [
-        ("user", "count"),
-        ("assistant", "one two"),
-        ("user", "faster"),
-    ]
-    assert kept[1]["partial"]
-    async with chat(lambda request: Answer("Got it.")) as (terminal, server):
-        await terminal.sees("▸ not sent yet, 麦克", "second line", "is back in the input")
-        terminal.keys("Enter")
-        await terminal.sees("Got it.")
-        assert last_user_text(server.requests[0]) == "not sent yet, 麦克\nsecond line"
-    async with chat(memory) as (terminal, _):
-        assert "not sent" not in (await terminal.sees(READY)).rpartition(READY)[2]
-
-
-async def test_a_terminal_that_goes_without_a_signal_ends_the_chat_as_well(tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
-    # As under nohup: the signal that tells of a closed terminal is ignored.
-    process = await asyncio.create_subprocess_exec(
-        *("sh", "-c", 'trap "" HUP; exec "$@"', "sh", *CHAT),
-        **dict.fromkeys(("stdin", "stdout", "stderr"), theirs),
-        env={**os.environ, "TERM": "xterm"},
-    )
-    os.close(theirs)
-    await asyncio.to_thread(read_until, ours, b"/help")
-    os.write(ours, b"half a draft")
-    await asyncio.to_thread(read_until, ours, b"half a draft"[-5:])
-    os.close(ours)
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        assert await process.wait() == 130
-    (draft,) = (tmp_path / "data" / "chat" / "drafts").rglob("*.txt")
-    assert draft.read_text() == "half a draft"
-
-
-def read_until(descriptor: int, text: bytes) -> None:
-    """Read from a terminal until it has shown a text."""
-    shown = b""
-    while text not in shown:
-        shown += os.read(descriptor, 65536)
-
-
-async def test_sigterm_ends_the_chat_in_order(chat: Chat) -> None:
-    async with chat(in_order(Answer("one two three", pause_after=2))) as (terminal, _):
-        terminal.type("count", "Enter")
-        await terminal.sees("one two")
-        os.kill(terminal.pid, 15)
-        assert await terminal.exit_code() == 130
-        await terminal.sees("one two")
-    assert [each.get("partial") for each in await messages("default")] == [None, True]
-
-
+# Colours, a title, a cleared screen, a moved cursor: as bytes, as entities, and in code.
 HOSTILE = (
     "\x1b[31mred\x1b[0m \x1b]0;owned\x07 \x1b[2J\x1b[1;1Htop \x9b31m &#27;[32m &#x9b;1m "
     "\x08\x08 back\rgone \u202eright\u202c `\x1b[5m` \x00nul"
@@ -395,24 +283,18 @@ async def test_escapes_of_models_and_files_never_reach_the_terminal(
         assert "␛[2J" in screen and "owned" in screen
         assert "gone" in screen and "back" in screen
         # A failed call is red by our own hand; nothing is green, and nothing blinks.
-        assert "\x1b[31mred" not in screen and "\x1b[32m" not in screen
-        assert "\x1b[5m" not in screen and "\x1b[32m" not in screen
+        for obeyed in ("\x1b[31mred", "\x1b[32m", "\x1b[5m"):
+            assert obeyed not in screen
         assert terminal.run("display", "-p", "#{pane_title}") == title
 
 
 @pytest.mark.parametrize("width", [20, 12])
 async def test_a_narrow_terminal_still_shows_everything(chat: Chat, width: int) -> None:
     text = "x" * 90 + " 漢字かな交じり文 " * 5 + "\n\n> quoted " + "y" * 50 + "\n\nThe end."
-    async with tmux_free(chat, text, width) as terminal:
+    async with chat(in_order(Answer(text)), ready="▸", width=width, height=20) as (terminal, _):
         terminal.type("hi", "Enter")
         screen = await terminal.sees("The end.", history=True)
         assert screen.count("x") >= 90 and screen.count("漢") == 5 and screen.count("y") >= 50
-
-
-@asynccontextmanager
-async def tmux_free(chat: Chat, text: str, width: int) -> AsyncIterator[Tmux]:
-    async with chat(in_order(Answer(text)), ready="▸", width=width, height=20) as (terminal, _):
-        yield terminal
 
 
 async def test_no_color_is_obeyed(chat: Chat) -> None:
@@ -424,9 +306,3 @@ async def test_no_color_is_obeyed(chat: Chat) -> None:
         shown = terminal.screen(escapes=True)
         assert "\x1b[" in shown  # so that there was something to see
         assert not re.search(r"\x1b\[[0-9;]*\b(3[0-7]|9[0-7])\b", shown), shown
-
-
-async def messages(instance: str) -> list[dict[str, Any]]:
-    """Return a thread's messages, from its file."""
-    lines = stored("assistant", instance).read_text(encoding="utf-8").splitlines()
-    return [line for line in map(json.loads, lines) if "role" in line]

@@ -14,5 +14,6 @@ editors        what the clients of real editors are answered with, and how their
 peers          programs of other houses: skipped where missing, unless they have to be there
 noise          an editor that says everything that is allowed, in any mixture
 tmux           a real terminal, its keys and its screen
+chat           `treadle chat` in such a terminal
 person         what a person keeps and says, and a daemon on a model server
 """
