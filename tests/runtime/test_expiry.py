@@ -23,7 +23,7 @@ from treadle.folders import CONFIG_VARIABLE, DATA_VARIABLE, Folders
 from treadle.runtime import expiry
 from treadle.runtime.outbox import Pair
 from treadle.runtime.runtime import Runtime
-from treadle.thread import retention
+from treadle.thread import retention, whole
 from treadle.thread.paths import beside, thread_path
 
 YEAR_SECONDS = 365 * 86_400
@@ -146,7 +146,7 @@ async def test_a_session_that_opens_while_its_thread_is_deleted_waits_and_begins
     write_config("[retention]\ndays = 30\n")
     path = write()
     deleting, go_on, waits = (threading.Event() for _ in range(3))
-    clear, settle = retention._clear, expiry.Expiry.settle
+    clear, settle = whole._clear, expiry.Expiry.settle
 
     def slowly(gone: Path) -> None:
         deleting.set()
@@ -157,7 +157,7 @@ async def test_a_session_that_opens_while_its_thread_is_deleted_waits_and_begins
         waits.set()
         settle(self)
 
-    monkeypatch.setattr(retention, "_clear", slowly)
+    monkeypatch.setattr(whole, "_clear", slowly)
     monkeypatch.setattr(expiry.Expiry, "settle", settled)
     runtime = expiring()
     assert await asyncio.to_thread(deleting.wait, PATIENCE_SECONDS)

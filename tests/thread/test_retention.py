@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from support.waiting import PATIENCE_SECONDS
+from treadle.thread import unsaved
 from treadle.thread.lock import ThreadLock
 from treadle.thread.paths import (
     DAMAGED_SUFFIX,
-    EXPIRED_SUFFIX,
     LOCK_SUFFIX,
     beside,
     shown_path,
@@ -26,7 +26,8 @@ from treadle.thread.paths import (
 )
 from treadle.thread.records import FORMAT_VERSION
 from treadle.thread.replay import load
-from treadle.thread.retention import DAY_NS, Due, Policy, delete, finish, look, tidy
+from treadle.thread.retention import DAY_NS, Due, Policy, delete, look, tidy
+from treadle.thread.whole import finish
 
 NOW_NS = 2_000_000_000 * 10**9
 
@@ -268,37 +269,32 @@ def test_a_thread_that_somebody_holds_or_has_open_by_now_stays(tmp_path: Path) -
     assert left(tmp_path) == {"threads", "threads/a"}
 
 
-def test_the_remains_of_a_deletion_are_taken_away_later_but_not_those_of_a_new_thread(
-    tmp_path: Path,
-) -> None:
-    for instance in ("killed", "anew"):
-        path = write(tmp_path, "a", instance)
-        path.rename(beside(path, EXPIRED_SUFFIX))
-        blob = beside(path, ".blobs") / ("0" * 64 + ".png")
-        blob.parent.mkdir()
-        blob.write_bytes(b"?")
-    write(tmp_path, "a", "anew", 2)
-    for name, data in (
-        ("mine", b"mine"),
-        ("yours", path.parent.joinpath("anew.jsonl").read_bytes()),
-    ):
-        (path.parent / f"{name}{EXPIRED_SUFFIX}").write_bytes(data)
-    assert expire(tmp_path, Policy(days=30)) == []
-    assert left(tmp_path) == {
-        "threads",
-        "threads/a",
-        "threads/a/mine.expired",
-        "threads/a/yours.expired",
-        "threads/a/anew.blobs",
-        f"threads/a/anew.blobs/{'0' * 64}.png",
-        "threads/a/anew.jsonl",
-    }
+def test_a_thread_of_which_a_part_waits_elsewhere_stays(tmp_path: Path) -> None:
+    path = write(tmp_path, "a", "b")
+    waiting = unsaved.keep(path, path.stat().st_size, b'{"role":"user","content":"Late"}\n')
+    try:
+        assert [due.stays for due in look(tmp_path, Policy(days=30), NOW_NS)] == [
+            "a part of it waits to be written"
+        ]
+    finally:
+        waiting.unlink()
+
+
+def test_a_lock_that_a_kill_left_goes_and_one_that_somebody_holds_stays(tmp_path: Path) -> None:
+    path = write(tmp_path, "a", "b")
+    beside(path, LOCK_SUFFIX).write_text("1\n")
+    path.unlink()
+    held = ThreadLock.acquire(thread_path(tmp_path, "c", "d"))
+    tidy(tmp_path)
+    assert left(tmp_path) == {"threads", "threads/c", "threads/c/d.lock"}
+    held.release()
 
 
 EXPIRE = """
 import sys
 from pathlib import Path
-from treadle.thread.retention import Policy, delete, finish, look
+from treadle.thread.retention import Policy, delete, look
+from treadle.thread.whole import finish
 data, now_ns = Path(sys.argv[1]), int(sys.argv[2])
 print("begun", flush=True)
 finish(data)

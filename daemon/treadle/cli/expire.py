@@ -14,7 +14,7 @@ from treadle.agents.catalogue import Catalogue
 from treadle.cli.options import JsonOption
 from treadle.cli.streams import say, tell, to_json
 from treadle.folders import find_folders
-from treadle.thread import retention
+from treadle.thread import retention, whole
 from treadle.thread.message import rfc3339
 
 
@@ -49,7 +49,7 @@ def _would_expire(data: Path, policy: retention.Policy) -> Iterator[tuple[retent
 
 
 def _expired(data: Path, policy: retention.Policy) -> Iterator[tuple[retention.Due, bool]]:
-    retention.finish(data)
+    whole.finish(data)
     for due, may_go in _would_expire(data, policy):
         yield due, may_go and retention.delete(due, time.time_ns())
     retention.tidy(data)

@@ -102,8 +102,6 @@ class Expiry:
         policy = retention.Policy(settings.days, settings.threads)
         if not policy:
             return
-        with self._deleting:
-            retention.finish(self._data)
         deleted = kept = 0
         for due in retention.look(self._data, policy, self._now_ns()):
             if self._stop.is_set():
@@ -113,7 +111,8 @@ class Expiry:
             else:
                 kept += 1
             self._stop.wait(BREATH_SECONDS)
-        retention.tidy(self._data)
+        with self._deleting:
+            retention.tidy(self._data)
         logger.info("%d threads have expired and are deleted; %d that are due stay", deleted, kept)
 
     def _delete(self, due: retention.Due) -> bool:

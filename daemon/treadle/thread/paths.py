@@ -18,8 +18,6 @@ THREADS_FOLDER = "threads"
 THREAD_SUFFIX = ".jsonl"
 DAMAGED_SUFFIX = ".damaged"
 LOCK_SUFFIX = ".lock"
-# What a thread that has expired is called until all that lies beside it is gone.
-EXPIRED_SUFFIX = ".expired"
 # What an editor was shown of threads lies here, inside the data folder, a file for each pair.
 SHOWN_FOLDER = "shown"
 # Names are shown in lists and window titles; nobody reads more than this.

@@ -7,11 +7,7 @@ stands for, of which every line can be read, that nobody holds or has open, and 
 written within the last day. Whatever else is due stays, and is told. Files are named exactly;
 nothing is found by a beginning or a pattern.
 
-| a kill                            | leaves                                                     |
-|-----------------------------------|------------------------------------------------------------|
-| before the thread has its new     | the whole thread                                           |
-| name, in one step                 |                                                            |
-| after that                        | no thread, and its remains, which the next look takes away |
+`whole` deletes: a kill leaves the whole thread, or none and remains that are cleared later.
 """
 
 from __future__ import annotations
@@ -24,22 +20,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from treadle.errors import RequestFailed
-from treadle.thread.blobs import delete_blobs
+from treadle.thread import unsaved
 from treadle.thread.catalogue import NotOurs, ThreadProblem, pair_of, thread_files
 from treadle.thread.lock import ThreadLock, holder
 from treadle.thread.paths import (
     DAMAGED_SUFFIX,
-    EXPIRED_SUFFIX,
     LOCK_SUFFIX,
     SHOWN_FOLDER,
     THREAD_SUFFIX,
     THREADS_FOLDER,
     beside,
-    shown_path,
     thread_path,
 )
 from treadle.thread.records import FORMAT_VERSION, RecordLine, ThreadRecord
 from treadle.thread.replay import UNREADABLE, decode, lines_of, opened
+from treadle.thread.whole import delete_thread
 
 DAY_NS = 86_400 * 10**9
 
@@ -116,61 +111,29 @@ def delete(due: Due, now_ns: int, is_open: Callable[[str, str], bool] = lambda *
     Returns:
         Whether it is gone; it stays where it was used meanwhile or cannot be deleted.
     """
-    with _locked(due.path) as is_ours:
-        if not is_ours or is_open(due.agent, due.instance) or not _is_as_it_was(due, now_ns):
-            return False
-        gone = beside(due.path, EXPIRED_SUFFIX)
-        try:
-            due.path.replace(gone)
-        except OSError:
-            return False
-        # What can not be cleared now is when `finish` finds it; the thread is gone all the same.
-        with contextlib.suppress(OSError):
-            _clear(gone)
-    return True
 
+    def may_go() -> bool:
+        return not is_open(due.agent, due.instance) and _is_as_it_was(due, now_ns)
 
-def finish(data: Path) -> None:
-    """Take away what a kill, in the middle of a deletion, has left; blocks."""
-    threads = data / THREADS_FOLDER
-    for gone in threads.glob(f"*/*{EXPIRED_SUFFIX}"):
-        with contextlib.suppress(OSError, RequestFailed, *UNREADABLE):
-            header = _header_of(gone)
-            thread = _thread_of(gone)
-            # Somebody may call a file of their own like this.
-            if header is None or thread_path(data, header.agent, header.instance) != thread:
-                continue
-            with _locked(thread) as is_ours:
-                if is_ours:
-                    _clear(gone)
-    for lock in threads.glob(f"*/*{LOCK_SUFFIX}"):
-        thread = lock.with_name(lock.name.removesuffix(LOCK_SUFFIX) + THREAD_SUFFIX)
-        # Nobody's lock goes when it is let go; somebody's is not ours to take.
-        if not thread.exists():
-            with _locked(thread):
-                pass
+    try:
+        return delete_thread(due.path, may_go=may_go)
+    except RequestFailed:
+        # Somebody holds it; or it is gone, and what could not be cleared is when it is finished.
+        return not due.path.exists()
 
 
 def tidy(data: Path) -> None:
-    """Remove the folders of agents in which nothing is left."""
+    """Remove nobody's locks, and the folders of agents in which nothing is left; blocks."""
+    for lock in (data / THREADS_FOLDER).glob(f"*/*{LOCK_SUFFIX}"):
+        thread = lock.with_suffix(THREAD_SUFFIX)
+        if not thread.exists():
+            # Letting it go removes it; somebody's is not ours to take.
+            with contextlib.suppress(RequestFailed):
+                ThreadLock.acquire(thread).release()
     for folder in (*data.glob(f"{THREADS_FOLDER}/*"), *data.glob(f"{SHOWN_FOLDER}/*")):
         # It is not empty, or no folder.
         with contextlib.suppress(OSError):
             folder.rmdir()
-
-
-@contextlib.contextmanager
-def _locked(thread: Path) -> Iterator[bool]:
-    """Hold a thread's lock; yield whether it could be had."""
-    try:
-        lock = ThreadLock.acquire(thread)
-    except RequestFailed:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
 
 
 class _Stays(Exception):
@@ -222,6 +185,8 @@ def _prove(data: Path, path: Path, status: os.stat_result, now_ns: int) -> tuple
         raise _Stays("it was used within the last day", pair)
     if beside(path, DAMAGED_SUFFIX).exists():
         raise _Stays("a part of it lies in a .damaged file", pair)
+    if unsaved.find(path):
+        raise _Stays("a part of it waits to be written", pair)
     if beside(path, LOCK_SUFFIX).exists() and (pid := holder(path)) is not None:
         raise _Stays(f"process {pid or 'of another user'} holds it", pair)
     _require_readable(data, path, pair)
@@ -274,21 +239,3 @@ def _is_as_it_was(due: Due, now_ns: int) -> bool:
         and now_ns - status.st_mtime_ns >= RECENT_NS
         and not beside(due.path, DAMAGED_SUFFIX).exists()
     )
-
-
-def _clear(gone: Path) -> None:
-    """Delete what is left of a thread; whoever calls holds its lock.
-
-    Raises:
-        OSError: something cannot be deleted; the next look tries again.
-    """
-    thread = _thread_of(gone)
-    # Where a new thread has begun under this name, what lies beside it is that one's.
-    if not thread.exists():
-        delete_blobs(thread)
-        shown_path(thread).unlink(missing_ok=True)
-    gone.unlink()
-
-
-def _thread_of(gone: Path) -> Path:
-    return gone.with_name(gone.name.removesuffix(EXPIRED_SUFFIX) + THREAD_SUFFIX)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -69,14 +69,15 @@ def new_thread(path: Path) -> Iterator[BinaryIO]:
         lock.release()
 
 
-def delete_thread(path: Path) -> bool:
+def delete_thread(path: Path, *, may_go: Callable[[], bool] = lambda: True) -> bool:
     """Delete a thread and all that lies beside it, whatever is in it; it blocks.
 
     Args:
         path: its file.
+        may_go: asked once its lock is held, so that nobody can use it any more.
 
     Returns:
-        Whether there was one.
+        Whether there was one that might go.
 
     Raises:
         ThreadLocked: somebody holds it.
@@ -89,6 +90,8 @@ def delete_thread(path: Path) -> bool:
         return False
     lock = ThreadLock.acquire(path)
     try:
+        if not may_go():
+            return False
         is_thread = path.exists() or path.is_symlink()
         there = is_thread or gone.exists() or beside(path, DAMAGED_SUFFIX).exists()
         # In one step it is there no more; whatever then fails leaves no part of a conversation
