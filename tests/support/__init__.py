@@ -15,5 +15,6 @@ peers          programs of other houses: skipped where missing, unless they have
 noise          an editor that says everything that is allowed, in any mixture
 tmux           a real terminal, its keys and its screen
 chat           `treadle chat` in such a terminal
+doctor         `treadle doctor`, run to its end, and what it said
 person         what a person keeps and says, and a daemon on a model server
 """
