@@ -19,6 +19,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code; `treadle --help` lists them.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(words)
+    except KeyboardInterrupt:
+        # While the command is still being loaded nobody else listens for Ctrl-C.
+        from treadle.cli.exit_codes import INTERRUPTED
+
+        return INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
     if words[:1] == ["serve"]:
         from treadle.cli.serve import serve
 
