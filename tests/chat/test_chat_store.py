@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import threading
 from pathlib import Path
@@ -84,3 +85,26 @@ def test_a_disk_that_takes_nothing_costs_the_history_and_never_the_chat(tmp_path
     History(tmp_path).append("lost")
     Draft(tmp_path, "a", "b").save("lost too")
     assert History(tmp_path).load() == []
+
+
+def test_a_history_of_garbage_gives_the_entries_that_can_be_read(tmp_path: Path) -> None:
+    History(tmp_path).append("one")
+    with (tmp_path / "chat" / "history.jsonl").open("ab") as file:
+        file.write(b'null\n{"a"\n\xff\n' + b"[" * 100_000 + b'\n"two"\n')
+    assert History(tmp_path).load() == ["one", "two"]
+
+
+@posix_only
+def test_a_pipe_in_the_place_of_a_file_costs_what_is_kept_and_is_not_waited_for(
+    tmp_path: Path,
+) -> None:
+    drafts = tmp_path / "chat" / "drafts" / "assistant"
+    drafts.mkdir(parents=True)
+    os.mkfifo(tmp_path / "chat" / "history.jsonl")
+    os.mkfifo(drafts / "default.txt")
+    History(tmp_path).append("one")
+    assert History(tmp_path).load() == []
+    draft = Draft(tmp_path, "assistant", "default")
+    assert draft.load() == ""
+    draft.save("two")
+    assert draft.load() == "two"

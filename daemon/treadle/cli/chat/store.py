@@ -7,6 +7,7 @@ Refuses to know who types. A disk that takes nothing costs the history, never th
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from pathlib import Path
@@ -49,6 +50,7 @@ class History:
             return
         with contextlib.suppress(OSError):
             make_folder(self._path.parent)
+            _require_no_pipe(self._path)
             self._rotate()
             descriptor, _made = open_private(self._path, os.O_WRONLY | os.O_APPEND)
             try:
@@ -86,7 +88,7 @@ class Draft:
     def load(self) -> str:
         """Return them, or nothing."""
         try:
-            self._saved = self._path.read_bytes().decode("utf-8", "replace")
+            self._saved = _read(self._path).decode("utf-8", "replace")
         except OSError:
             self._saved = ""
         return self._saved
@@ -113,13 +115,34 @@ class Draft:
 
 def _entries(path: Path) -> list[str]:
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = _read(path).split(b"\n")
     except OSError:
         return []
     entries = []
     for line in lines:
-        with contextlib.suppress(ValueError):
+        # What is nested without end is no entry of ours either.
+        with contextlib.suppress(ValueError, RecursionError):
             entry = json.loads(line)
             if isinstance(entry, str):
                 entries.append(entry)
     return entries
+
+
+def _read(path: Path) -> bytes:
+    """Read a file of ours.
+
+    Raises:
+        OSError: it cannot be read, or is something that might never end, such as a pipe.
+    """
+    _require_no_pipe(path)
+    return path.read_bytes()
+
+
+def _require_no_pipe(path: Path) -> None:
+    """Refuse to open what would be waited for.
+
+    Raises:
+        OSError: there is something at the path, and it is no regular file.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
