@@ -161,3 +161,12 @@ async def test_a_cancel_ends_the_wait_and_with_it_the_turn() -> None:
     told = _Told([Reply(error=DOWN)], sleep=sleep)
     await cancelled(told.agent.start("Hi"), once=waiting)
     assert [done.stop_reason for done in told.done] == ["cancelled"]
+
+
+@pytest.mark.parametrize("asked", ["soon", -5, 0, float("nan"), True, [], {}])
+async def test_a_wait_that_nobody_can_wait_is_as_none_asked_for(asked: Any) -> None:
+    error = ModelRateLimited("slow down")
+    error.data["retry_after_seconds"] = asked
+    told = _Told([Reply(error=error), "Here."])
+    await told.agent.start("Hi")
+    assert told.waited == [1.0]
