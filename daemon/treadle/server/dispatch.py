@@ -38,6 +38,9 @@ from treadle.server.wire.envelope import (
 
 logger = logging.getLogger(__name__)
 
+# A longer name is not a typing error, and comparing one of megabytes takes seconds of our loop.
+NAME_CHARACTERS = 200
+
 # What one client may have in flight: more prompts than anybody queues, and a loop that sends
 # requests without reading replies meets an error instead of all of the memory.
 MAX_IN_FLIGHT = 4096
@@ -96,10 +99,12 @@ def refuse(
     send(encode_error(request_id, error))
 
 
-def guess(name: str, known: Iterable[str]) -> str:
-    """Return what to say behind an unknown name: the nearest one that is known, or nothing."""
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+def unknown(name: str, known: Iterable[str]) -> str:
+    """Return how to call an unknown name, and the nearest one that is known where one is near."""
+    short = name[:NAME_CHARACTERS]
+    near = difflib.get_close_matches(short, known, n=1)
+    shown = repr(short) + ("…" if short != name else "")
+    return f"{shown}; did you mean {near[0]!r}?" if near else shown
 
 
 class Dispatch(Generic[ContextT]):
@@ -217,7 +222,7 @@ class Dispatch(Generic[ContextT]):
     async def _run(self, method: str, params: bytes) -> WireStruct | None:
         handler = self._handlers.get(method)
         if handler is None:
-            raise MethodNotFound(f"no method {method!r}{guess(method, self._handlers)}")
+            raise MethodNotFound(f"no method {unknown(method, self._handlers)}")
         if method not in self._decoders:
             self._decoders[method] = msgspec.json.Decoder(METHODS[method].params)
         return await handler(decode_params(self._decoders[method], params), self._context)

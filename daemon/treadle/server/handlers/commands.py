@@ -6,6 +6,7 @@ Owns how a command's arguments become a method's params, and that a person sees 
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from functools import cache
 from typing import Any
@@ -17,7 +18,7 @@ from treadle.protocol.base import Address, Empty, ProgressToken, WireStruct
 from treadle.protocol.editor import ExecuteCommandParams
 from treadle.protocol.methods import METHODS, command_of, own_names
 from treadle.protocol.sessions import PromptParams
-from treadle.server.dispatch import guess
+from treadle.server.dispatch import unknown
 from treadle.server.handlers.agents import list_agents
 from treadle.server.handlers.registry import HANDLERS, handles
 from treadle.server.handlers.sessions import run_prompt
@@ -32,7 +33,15 @@ DEFAULT_AGENT = "assistant"
 DEFAULT_INSTANCE = "default"
 
 # What a person types behind agent and instance.
-_TEXT_OF = {"session/prompt": "prompt", "session/steer": "text"}
+_TEXT_OF = {
+    "session/prompt": "prompt",
+    "session/steer": "text",
+    "session/fork": "into",
+    "session/rewind": "to",
+}
+
+# An ordinal, or -1; no thread has one of more digits.
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 @handles("workspace/executeCommand")
@@ -79,7 +88,7 @@ def _methods() -> dict[str, str]:
 def _method(command: str) -> str:
     methods = _methods()
     if command not in methods:
-        raise InvalidParams(f"no command {command!r}{guess(command, methods)}", path="command")
+        raise InvalidParams(f"no command {unknown(command, methods)}", path="command")
     return methods[command]
 
 
@@ -116,16 +125,22 @@ async def _typed(method: str, words: list[Any], peer: Peer) -> dict[str, Any]:
         said = {}
     elif len(words) == 1:
         agent = instance = None
-        said = {text: words[0]}
+        said = {text: _value(text, words[0])}
     elif len(words) >= 3:
         agent, instance = words[:2]
-        said = {text: " ".join(words[2:])}
+        said = {text: _value(text, " ".join(words[2:]))}
     else:
         raise InvalidParams(
             f"{command_of(method)} takes agent, instance and {text}, or the {text} alone",
             path="arguments",
         )
     return {**await _address(agent, instance, peer), **said}
+
+
+def _value(member: str, word: str) -> str | int:
+    """Return what a person typed as the member takes it; what is no number is refused later."""
+    is_number = member == "to" and _NUMBER.fullmatch(word)
+    return int(word) if is_number else word
 
 
 def _padded(words: list[str]) -> tuple[str | None, str | None]:
