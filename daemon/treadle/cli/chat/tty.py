@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TextIO, cast
 
 from prompt_toolkit.input import Input, create_input
-from prompt_toolkit.output import Output, create_output
+from prompt_toolkit.output import ColorDepth, Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 # The variable of a terminal that cuts long lines when it gets narrower; others wrap them anew.
@@ -39,7 +39,9 @@ def open_output(on_gone: Callable[[], None]) -> Output:
     if sys.platform == "win32":
         return create_output(stdout=sys.stdout)
     screen = Screen.from_pty(
-        cast(TextIO, _Stream(sys.stdout, on_gone)), term=os.environ.get("TERM")
+        cast(TextIO, _Stream(sys.stdout, on_gone)),
+        term=os.environ.get("TERM"),
+        default_color_depth=ColorDepth.from_env(),  # none where NO_COLOR says so
     )
     # We draw below what was printed and need not know in which row that is.
     screen.enable_cpr = False
