@@ -20,6 +20,8 @@ StopReason: TypeAlias = Literal[
 ]
 State: TypeAlias = Literal["idle", "running", "waiting", "closed"]
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+OrdinalOrNone: TypeAlias = Annotated[int, msgspec.Meta(ge=-1)]
+"""An ordinal, or -1 for none."""
 
 
 class WireOptions(WireStruct, forbid_unknown_fields=True):
@@ -116,7 +118,7 @@ class PromptParams(Address):
 
     `max_turns` bounds the model calls of this prompt. `when_busy` says whether to wait behind a
     running turn, to be refused, or to enter it: the reply is then the outcome of that turn, whose
-    own `max_turns` stands. The same prompt under the same `key` runs once while the daemon lives:
+    own `max_turns` stands. The same prompt under the same `key` runs once, also across a restart:
     whoever repeats it gets the first one's outcome. Under the tokens the turn is also told as
     `$/progress`; with a `partial_result_token` the result's `text` is empty.
     """
@@ -227,9 +229,13 @@ class ListResult(WireStruct):
 
 
 class ReadParams(Address):
-    """Which messages to read, oldest first: `limit` of them, after `cursor`."""
+    """Which messages to read, oldest first: `limit` of them, after `cursor`.
+
+    With `last` in the place of a cursor they begin so many before the end.
+    """
 
     cursor: str | None = None
+    last: Positive | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 200
     view: Literal["full", "model"] = "full"
 
@@ -276,3 +282,36 @@ class ReadResult(WireStruct):
 
     messages: list[WireMessage]
     next_cursor: str | None = None
+
+
+class ForkParams(Address):
+    """Begin the session `into` of the same agent as a copy of this one's conversation.
+
+    The copy ends with the message `at`, -1 being an empty one; else where the conversation ends,
+    or, while a turn runs, with its last finished step. The result is that of resuming the copy.
+    """
+
+    into: str
+    at: OrdinalOrNone | None = None
+
+
+class RewindParams(Address):
+    """End the conversation with the message `to`; -1 empties it. Nothing is deleted."""
+
+    to: OrdinalOrNone
+
+
+class RewindResult(WireStruct):
+    """How many messages the conversation holds now."""
+
+    messages: int
+
+
+class DeleteParams(Address):
+    """Close the session and delete its thread, with everything that lies beside it."""
+
+
+class DeleteResult(WireStruct):
+    """Whether there was anything to delete."""
+
+    deleted: bool

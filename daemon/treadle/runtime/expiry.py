@@ -97,7 +97,8 @@ class Expiry:
 
     def _expire(self) -> None:
         """Delete what is due, in a worker thread."""
-        whole.finish(self._data)
+        with self._deleting:
+            whole.finish(self._data)
         settings = self._catalogue.config().retention
         policy = retention.Policy(settings.days, settings.threads)
         if not policy:

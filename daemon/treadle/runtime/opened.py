@@ -10,15 +10,15 @@ from pathlib import Path
 from treadle.agents.definition import AgentDefinition, SandboxKind
 from treadle.agents.model_choice import choose_model
 from treadle.agents.options import SessionOptions, advertised_tools, narrow
-from treadle.errors import OptionsDiffer, ThreadLocked
+from treadle.errors import OptionsDiffer
 from treadle.models.completion import Completion
 from treadle.models.spec import ModelSpec
 from treadle.runtime.outbox import Pair
 from treadle.runtime.services import Services
+from treadle.runtime.stored import open_stored
 from treadle.sandbox.local import LocalSandbox
 from treadle.sandbox.sandbox import Sandbox
 from treadle.sandbox.virtual import VirtualSandbox
-from treadle.thread.paths import thread_path
 from treadle.thread.thread import Thread
 from treadle.turn.agent import Agent
 from treadle.turn.default import default_agent
@@ -172,25 +172,12 @@ def open_session(pair: Pair, services: Services, terms: Terms) -> Opened:
     place = Place.of(definition.sandbox, definition.cwd or terms.cwd)
     # The thread last: nothing after it can fail and leave its lock behind.
     thread = (
-        _stored_thread(pair, services)
+        open_stored(pair, services)
         if settings.durability == "file"
         else _memory_thread(pair, services.memory)
     )
     held = Terms(terms.options, place.cwd)
     return Opened(pair, services, held, place, thread, settings.idle_seconds)
-
-
-def _stored_thread(pair: Pair, services: Services) -> Thread:
-    """Open a pair's file; where it is just being deleted, begin it afresh once it is gone."""
-    path = thread_path(services.folders.data, *pair)
-    try:
-        return Thread.open(path, agent=pair.agent, instance=pair.instance)
-    except ThreadLocked as locked:
-        # No pid yet where the lock was taken a moment ago.
-        if locked.data.get("pid", os.getpid()) != os.getpid():
-            raise
-    services.expiry.settle()
-    return Thread.open(path, agent=pair.agent, instance=pair.instance)
 
 
 def _memory_thread(pair: Pair, kept: dict[Pair, Thread]) -> Thread:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from treadle.errors import ShuttingDown, UnknownSession
@@ -13,6 +15,7 @@ from treadle.folders import Folders
 from treadle.runtime.outbox import Pair, State
 from treadle.runtime.services import Services
 from treadle.runtime.session import Session
+from treadle.runtime.stored import copy_stored, keep_copy
 from treadle.thread.catalogue import list_threads
 from treadle.thread.files import check_regular
 from treadle.thread.paths import thread_path
@@ -108,6 +111,24 @@ class Runtime:
         if thread is not None:
             return thread.reading()
         return await asyncio.to_thread(_stored, self.services.folders.data, pair)
+
+    def copier(self, source: Pair, into: Pair, at: int | None) -> Callable[[], None]:
+        """Return what makes a copy of a conversation, for `Session.begin_as`.
+
+        What is in memory only is copied at once, everything else when that is called.
+
+        Args:
+            source: the pair to copy from.
+            into: the pair whose thread the copy is to be.
+            at: the last ordinal to copy; the end of what is finished if absent.
+
+        Raises:
+            NoSuchOrdinal: a conversation in memory does not hold `at`.
+        """
+        held = self._threads_here().get(source)
+        if held is not None and held.path is None:
+            return partial(keep_copy, held.copy_in_memory(at), into, self.services)
+        return partial(copy_stored, source, held, into, self.services, at)
 
     async def close(self) -> None:
         """Interrupt every turn, close every session, stop every model; each wait is bounded."""

@@ -6,6 +6,7 @@ Every change to it happens in its lane; cancel, close and read never wait behind
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -36,6 +37,7 @@ from treadle.runtime.prompt import Outcome, Prompt, Steered
 from treadle.runtime.recovery import Recovery
 from treadle.runtime.services import Services
 from treadle.runtime.shown import shown
+from treadle.runtime.stored import delete_stored, exists
 from treadle.runtime.turn_in_flight import StopCause, TurnInFlight, TurnStopped
 from treadle.runtime.turn_queue import TurnQueue
 from treadle.thread.message import Usage
@@ -51,6 +53,9 @@ T = TypeVar("T")
 # A close waits this long for its place in the lane once the turn was stopped: for a thread that
 # is just being opened, and for the last flush.
 CLOSE_SECONDS = 1.5
+
+# A deletion has the files beside a thread to delete too, and there may be many.
+DELETE_SECONDS = 10.0
 
 
 class Session:
@@ -76,6 +81,7 @@ class Session:
         self._running: TurnInFlight | None = None
         self._recovery = Recovery(self._announce)
         self._storage: Storage = "ok"  # what is known of it while no thread is held
+        self._is_rewinding = False
         self._terms: Terms | None = None  # while it is open, whether or not anything is held
         self._idling: asyncio.TimerHandle | None = None
         self._announced = self._state_now()
@@ -89,8 +95,11 @@ class Session:
 
     @property
     def thread(self) -> Thread | None:
-        """The thread that is held; to be read, never changed."""
-        return self._opened.thread if self._opened else None
+        """The thread that is held; to be read, never changed.
+
+        None while a worker thread changes it: its file says all of it meanwhile.
+        """
+        return self._opened.thread if self._opened and not self._is_rewinding else None
 
     async def resume(
         self, options: SessionOptions, default_cwd: Path | None = None
@@ -110,6 +119,56 @@ class Session:
             return thread, thread.created and not was_open
 
         return await self._outcome(self._submit(open_now))
+
+    async def begin_as(self, copy: Callable[[], None], default_cwd: Path | None = None) -> Thread:
+        """Open the session with a thread that is a copy of another one.
+
+        Args:
+            copy: makes it, in a worker thread; refuses where there is a thread already.
+            default_cwd: the client's own folder.
+
+        Returns:
+            Its thread, to be read.
+
+        Raises:
+            ThreadExists: the session is open, so there is a thread.
+            RequestFailed: it cannot be copied, or not be opened.
+        """
+
+        async def copy_now() -> Thread:
+            if self._terms is not None:
+                raise exists(self.pair, self._services)
+            await asyncio.to_thread(copy)
+            return (await self._ensure_open(SessionOptions(), default_cwd)).thread
+
+        return await self._outcome(self._submit(copy_now))
+
+    async def rewind(self, to: int, default_cwd: Path | None = None) -> int:
+        """End the conversation at an ordinal, behind the turns that were asked for before.
+
+        Args:
+            to: the last ordinal that it keeps; -1 empties it.
+            default_cwd: the client's own folder, where the session is to be opened.
+
+        Returns:
+            How many messages it holds.
+
+        Raises:
+            NoSuchOrdinal: it does not hold that message.
+            RequestFailed: the session cannot be opened.
+        """
+
+        async def rewind_now() -> int:
+            thread = (await self._ensure_open(SessionOptions(), default_cwd)).thread
+            if thread.path is None:
+                return thread.rewind(to)
+            self._is_rewinding = True
+            try:
+                return await asyncio.to_thread(thread.rewind, to)
+            finally:
+                self._is_rewinding = False
+
+        return await self._outcome(self._submit(rewind_now))
 
     async def prompt(self, prompt: Prompt) -> Outcome:
         """Run one turn when its time comes, opening the session first if need be.
@@ -196,12 +255,38 @@ class Session:
             StorageDegraded: it is closed, and not all that was said is in its thread; the
                 message says where it lies.
         """
-        job = self._submit(self._close)
+        return await self._end_with(self._close, cause, CLOSE_SECONDS)
+
+    async def delete(self) -> bool:
+        """Close the session, then delete its thread and everything that lies beside it.
+
+        What is asked meanwhile runs behind it and begins the thread afresh.
+
+        Returns:
+            Whether there was a thread.
+
+        Raises:
+            Busy: it is not done after the bound; it is still to be.
+            ThreadLocked: another process holds the thread; this one's session is closed.
+            ThreadUnreadable: there is something that is no file.
+            StorageDegraded: not all of it could be deleted.
+        """
+        return await self._end_with(self._delete, "closed", DELETE_SECONDS)
+
+    async def _end_with(
+        self, work: Callable[[], Awaitable[bool]], cause: StopCause, seconds: float
+    ) -> bool:
+        """Stop every turn, then do a last piece of work.
+
+        Raises:
+            Busy: it is not done after so many seconds; it follows.
+        """
+        job = self._submit(work)
         self._turns.mark(cause)
         if self._turns.first is not None:
             await self._turns.first.stop(cause)
         try:
-            async with asyncio.timeout(CLOSE_SECONDS):
+            async with asyncio.timeout(seconds):
                 return await job.outcome
         except TimeoutError:
             raise Busy("the session is still being opened; it is closed right after") from None
@@ -438,6 +523,14 @@ class Session:
             self._terms = None
             self._announce()
         return was_open
+
+    async def _delete(self) -> bool:
+        # What could not be kept is to go anyway.
+        with contextlib.suppress(StorageDegraded):
+            await self._close()
+        kept = self._services.memory.pop(self.pair, None)
+        stored = await asyncio.to_thread(delete_stored, self.pair, self._services)
+        return stored or kept is not None
 
     def _state_now(self) -> StateChanged:
         waiting = len(self._turns) - (self._running is not None)

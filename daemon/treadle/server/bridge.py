@@ -16,6 +16,7 @@ from treadle.protocol.base import Address, WireStruct, WireUsage
 from treadle.protocol.sessions import (
     PromptResult,
     ResumeReport,
+    ResumeResult,
     SessionInfo,
     SteerResult,
     ThreadInfo,
@@ -23,7 +24,7 @@ from treadle.protocol.sessions import (
     WireOptions,
     WireToolCall,
 )
-from treadle.runtime.outbox import Pair, SessionEvent, StateChanged
+from treadle.runtime.outbox import Pair, SessionEvent, State, StateChanged
 from treadle.runtime.prompt import Outcome, Steered
 from treadle.runtime.runtime import SessionSummary
 from treadle.server.blocks import shown_content
@@ -97,6 +98,17 @@ def resume_report(thread: Thread) -> ResumeReport:
         torn_bytes=report.torn_bytes,
         repaired_calls=report.repaired_calls,
         interrupted_turn=report.interrupted_turn,
+    )
+
+
+def resume_result(thread: Thread, state: State, *, created: bool) -> ResumeResult:
+    """Answer whoever opened a session."""
+    return ResumeResult(
+        created=created,
+        state=state,
+        thread=thread_info(thread),
+        report=resume_report(thread),
+        mcp=[],
     )
 
 

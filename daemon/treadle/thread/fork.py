@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -118,6 +118,32 @@ def conversation_lines(file: BinaryIO, found: Loaded) -> Iterator[tuple[int, byt
             yield ordinal, line, message
 
 
+def last_finished(history: History, start: int, messages: Iterable[tuple[int, Message]]) -> int:
+    """Return the ordinal at which the last finished step ends while a turn is running.
+
+    Args:
+        history: what the conversation holds.
+        start: the ordinal of the turn's first message.
+        messages: those of the conversation, with ordinals.
+    """
+    before = history.copy()
+    before.rewind(start - 1)
+    finished = before.last
+    waiting: list[str] = []
+    for ordinal, message in messages:
+        if ordinal < start:
+            continue
+        if message.role == "assistant":
+            waiting = [call.id for call in message.tool_calls]
+        elif message.role != "tool" or message.tool_call_id not in waiting:
+            continue
+        else:
+            waiting.remove(message.tool_call_id)
+        if not waiting:
+            finished = ordinal
+    return finished
+
+
 class _Copy:
     """A thread that is being written, message by message.
 
@@ -193,19 +219,6 @@ def _last_finished(file: BinaryIO, found: Loaded) -> int:
     """Return the ordinal at which the last finished step of a conversation ends."""
     if found.began is None:
         return found.history.last
-    before = found.history.copy()
-    before.rewind(found.began.messages - 1)
-    finished = before.last
-    waiting: list[str] = []
-    for ordinal, _, message in conversation_lines(file, found):
-        if ordinal < found.began.messages:
-            continue
-        if message.role == "assistant":
-            waiting = [call.id for call in message.tool_calls]
-        elif message.role != "tool" or message.tool_call_id not in waiting:
-            continue
-        else:
-            waiting.remove(message.tool_call_id)
-        if not waiting:
-            finished = ordinal
-    return finished
+    lines = conversation_lines(file, found)
+    messages = ((ordinal, message) for ordinal, _, message in lines)
+    return last_finished(found.history, found.began.messages, messages)

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from treadle.thread.history import History, Placed
 from treadle.thread.message import Message
@@ -30,6 +31,29 @@ class Page:
 
     messages: list[Placed]
     next_start: int | None = None
+
+
+class ViewPlace(NamedTuple):
+    """A place in a model's view that stays right while the view changes before and behind it.
+
+    It is behind the message of an ordinal and `more` messages that have none and follow it.
+    """
+
+    ordinal: int = -1
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPage:
+    """A part of what is sent to a model.
+
+    Args:
+        messages: in order.
+        next_start: where the next page starts; None where nothing follows.
+    """
+
+    messages: list[Placed]
+    next_start: ViewPlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +112,45 @@ class Reading:
         loaded = resume(self.path)
         return valid_view(loaded.history, loaded.numbered())
 
-    def view_page(self, start: int, limit: int) -> Page:
-        """Return a part of what would be sent to a model; it may block.
+    def last_page(self, number: int, limit: int) -> Page:
+        """Return the first of the newest messages; it may block.
 
         Args:
-            start: how many messages of the view to leave out.
+            number: how many are the newest; further pages have those beyond the limit.
             limit: how many messages.
 
         Raises:
             ThreadUnreadable: the file cannot be opened.
         """
-        view, end = self.view(), start + limit
-        return Page(view[start:end], end if end < len(view) else None)
+        if self.is_whole or self.path is None or self._is_in_memory(_last(self.ordinals, number)):
+            return self.page(_last(self.ordinals, number), limit)
+        return _last_page_of(self.path, number, limit)
+
+    def view_page(self, start: ViewPlace, limit: int) -> ViewPage:
+        """Return a part of what would be sent to a model; it may block.
+
+        Args:
+            start: where to begin.
+            limit: how many messages.
+
+        Raises:
+            ThreadUnreadable: the file cannot be opened.
+        """
+        view = self.view()
+        return _view_page(view, _index_of(view, start), limit)
+
+    def last_view_page(self, number: int, limit: int) -> ViewPage:
+        """Return the first of the newest messages that would be sent to a model; it may block.
+
+        Args:
+            number: how many are the newest.
+            limit: how many messages.
+
+        Raises:
+            ThreadUnreadable: the file cannot be opened.
+        """
+        view = self.view()
+        return _view_page(view, max(0, len(view) - number), limit)
 
     def _is_in_memory(self, start: int) -> bool:
         """Tell whether everything from an ordinal on is there: what no compaction gave up."""
@@ -116,6 +167,48 @@ def valid_view(history: History, messages: Iterable[tuple[int, Message]]) -> lis
 
 def _said(placed: Iterable[Placed]) -> Iterator[Message]:
     return (one.message for one in placed)
+
+
+def _view_page(view: list[Placed], start: int, limit: int) -> ViewPage:
+    end = start + limit
+    return ViewPage(view[start:end], _place_behind(view[:end]) if end < len(view) else None)
+
+
+def _place_behind(view: list[Placed]) -> ViewPlace:
+    """Tell the place at the end of the beginning of a view."""
+    more = 0
+    for placed in reversed(view):
+        if placed.ordinal is not None:
+            return ViewPlace(placed.ordinal, more)
+        more += 1
+    return ViewPlace(more=more)
+
+
+def _index_of(view: list[Placed], start: ViewPlace) -> int:
+    """Find a place; where its message is not in the view any more, what would follow it."""
+    index = 0
+    while index < len(view):
+        ordinal = view[index].ordinal
+        if ordinal is not None and ordinal > start.ordinal:
+            break
+        index += 1
+    # What has no ordinal belongs to the message that it follows.
+    first = index
+    while first and view[first - 1].ordinal is None:
+        first -= 1
+    is_there = start.ordinal == -1 if first == 0 else view[first - 1].ordinal == start.ordinal
+    return min(index, first + start.more) if is_there else index
+
+
+def _last(ordinals: Numbers, number: int) -> int:
+    """Return the ordinal with which the last `number` of them begin."""
+    return ordinals[max(0, len(ordinals) - number)] if ordinals else 0
+
+
+def _last_page_of(path: Path, number: int, limit: int) -> Page:
+    found = skim(path)
+    first = max(0, len(found.ordinals) - number)
+    return _page(found.history, _lines(path, found, first, limit), found.ordinals, first + limit)
 
 
 def _page_of(path: Path, start: int, limit: int) -> Page:

@@ -23,6 +23,7 @@ from treadle.errors import (
 )
 from treadle.thread.blobs import Blobs
 from treadle.thread.files import check_regular
+from treadle.thread.fork import last_finished
 from treadle.thread.history import History
 from treadle.thread.journal import Journal, Storage, take
 from treadle.thread.lock import ThreadLock
@@ -131,6 +132,26 @@ class Thread:
             thread.turns = after.turns
             thread.created = False
         return thread
+
+    def copy_in_memory(self, at: int | None = None) -> Thread:
+        """Copy the conversation of a thread in memory, as `fork` does with a file.
+
+        Keys of prompts stay with this one.
+
+        Args:
+            at: the last ordinal to copy; the end of the conversation if absent, or of the last
+                step that is finished where a turn is running.
+
+        Raises:
+            NoSuchOrdinal: the conversation does not hold `at`.
+        """
+        copied = Thread.in_memory(after=self)
+        copied._outcomes = {}
+        if at is None and self._began is not None:
+            at = last_finished(self._memory.history, self._first, self._memory.numbered())
+        if at is not None:
+            copied.rewind(at)
+        return copied
 
     @property
     def storage(self) -> Storage:

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from treadle.errors import RequestFailed, ThreadExists
+from treadle.thread import unsaved
 from treadle.thread.blobs import delete_blobs
 from treadle.thread.files import check_regular, degraded, open_private, sync, sync_folder
 from treadle.thread.lock import ThreadLock, holder
@@ -93,12 +94,15 @@ def delete_thread(path: Path, *, may_go: Callable[[], bool] = lambda: True) -> b
         if not may_go():
             return False
         is_thread = path.exists() or path.is_symlink()
-        there = is_thread or gone.exists() or beside(path, DAMAGED_SUFFIX).exists()
+        elsewhere = unsaved.find(path)
+        remains = [gone, beside(path, DAMAGED_SUFFIX), *elsewhere]
+        there = is_thread or any(remain.exists() for remain in remains)
         # In one step it is there no more; whatever then fails leaves no part of a conversation
         # where anybody would take it for one.
         if is_thread:
             path.replace(gone)
             sync_folder(path.parent)
+        _unlink(elsewhere)
         _clear(path)
         sync_folder(path.parent)
     except OSError as error:
@@ -175,6 +179,7 @@ def _clear(thread: Path) -> None:
     """
     # Where a new thread has begun under this name, what lies beside it is that one's.
     if not thread.exists():
+        _unlink(unsaved.find(thread))
         beside(thread, DAMAGED_SUFFIX).unlink(missing_ok=True)
         shown_path(thread).unlink(missing_ok=True)
         _give_up(thread)
@@ -191,6 +196,11 @@ def _give_up(thread: Path) -> None:
     if not thread.exists():
         delete_blobs(thread)
     beside(thread, NEW_SUFFIX).unlink(missing_ok=True)
+
+
+def _unlink(places: Iterable[Path]) -> None:
+    for place in places:
+        place.unlink(missing_ok=True)
 
 
 def _thread_of(left: Path) -> Path:

@@ -6,7 +6,7 @@ puts it on the list.
 
 from __future__ import annotations
 
-from treadle.server.handlers import agents, commands, sessions
+from treadle.server.handlers import agents, commands, sessions, threads
 from treadle.server.handlers.registry import HANDLERS
 
-__all__ = ["HANDLERS", "agents", "commands", "sessions"]
+__all__ = ["HANDLERS", "agents", "commands", "sessions", "threads"]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
 
 import msgspec
 
@@ -39,15 +41,15 @@ from treadle.server.bridge import (
     options_of,
     pair_of,
     prompt_result,
-    resume_report,
+    resume_result,
     session_info,
     steer_result,
-    thread_info,
     wire_message,
 )
 from treadle.server.handlers.registry import handles
 from treadle.server.peer import Peer
 from treadle.thread.paths import thread_path
+from treadle.thread.reading import Reading, ViewPlace
 
 # A larger document is only named: it would fill the model's window, and a tool can read parts.
 MAX_DOCUMENT_CHARACTERS = 200_000
@@ -58,13 +60,7 @@ async def resume(params: ResumeParams, peer: Peer) -> ResumeResult:
     """Find or create the session and open it."""
     session = peer.session(pair_of(params))
     thread, created = await session.resume(options_of(params.options), peer.default_cwd)
-    return ResumeResult(
-        created=created,
-        state=session.state,
-        thread=thread_info(thread),
-        report=resume_report(thread),
-        mcp=[],
-    )
+    return resume_result(thread, session.state, created=created)
 
 
 @handles("session/prompt")
@@ -181,29 +177,76 @@ async def list_sessions(params: ListParams, peer: Peer) -> ListResult:
 
 @handles("session/read")
 async def read(params: ReadParams, peer: Peer) -> ReadResult:
-    """Read one page of a thread, oldest first."""
-    start = _position(params.cursor)
+    """Read one page of a thread, oldest first.
+
+    A cursor names the message that comes next, or in a model's view the one before that, so that
+    it stays right when the thread grows, or is rewound or compacted, between two pages.
+
+    Raises:
+        InvalidParams: the cursor is none that a page of this view gave, or comes with `last`.
+    """
+    if params.cursor is not None and params.last is not None:
+        raise InvalidParams("a page begins either behind cursor or by last, not both", path="last")
+    page = (
+        partial(_view_page, params, _view_place(params.cursor))
+        if params.view == "model"
+        else partial(_full_page, params, _position(params.cursor))
+    )
     pair = pair_of(params)
     reading = await peer.runtime.read(pair)
     thread = thread_path(peer.runtime.services.folders.data, *pair)
+    return await asyncio.to_thread(page, reading, thread)
 
-    def page() -> ReadResult:
-        found = (
-            reading.view_page(start, params.limit)
-            if params.view == "model"
-            else reading.page(start, params.limit)
-        )
-        return ReadResult(
-            # It looks for the files that messages refer to.
-            messages=[wire_message(one, thread) for one in found.messages],
-            next_cursor=None if found.next_start is None else str(found.next_start),
-        )
 
-    return await asyncio.to_thread(page)
+def _full_page(params: ReadParams, start: int, reading: Reading, thread: Path) -> ReadResult:
+    page = (
+        reading.page(start, params.limit)
+        if params.last is None
+        else reading.last_page(params.last, params.limit)
+    )
+    return ReadResult(
+        # It looks for the files that messages refer to.
+        messages=[wire_message(one, thread) for one in page.messages],
+        next_cursor=None if page.next_start is None else str(page.next_start),
+    )
+
+
+def _view_page(params: ReadParams, start: ViewPlace, reading: Reading, thread: Path) -> ReadResult:
+    page = (
+        reading.view_page(start, params.limit)
+        if params.last is None
+        else reading.last_view_page(params.last, params.limit)
+    )
+    behind = page.next_start
+    return ReadResult(
+        messages=[wire_message(one, thread) for one in page.messages],
+        # Counted from 1, because a cursor has no sign.
+        next_cursor=None if behind is None else f"{behind.ordinal + 1}.{behind.more}",
+    )
 
 
 # No thread has as many messages, and `int` refuses texts that are far longer.
 _CURSOR_DIGITS = 18
+
+
+def _view_place(cursor: str | None) -> ViewPlace:
+    """Return where a page of a model's view starts.
+
+    Raises:
+        InvalidParams: this is no cursor that such a page gave.
+    """
+    if cursor is None:
+        return ViewPlace()
+    ordinal, dot, more = cursor.partition(".")
+    if not dot:
+        raise _strange_cursor()
+    return ViewPlace(_position(ordinal) - 1, _position(more))
+
+
+def _strange_cursor() -> InvalidParams:
+    return InvalidParams(
+        "cursor is not one that an earlier page gave; leave it out to begin anew", path="cursor"
+    )
 
 
 def _cursor(next_position: int, length: int) -> str | None:
@@ -219,7 +262,5 @@ def _position(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > _CURSOR_DIGITS:
-        raise InvalidParams(
-            "cursor is not one that an earlier page gave; leave it out to begin anew", path="cursor"
-        )
+        raise _strange_cursor()
     return int(cursor)

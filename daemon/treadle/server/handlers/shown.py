@@ -18,10 +18,12 @@ from treadle.protocol.base import Address, WireStruct
 from treadle.protocol.sessions import (
     CancelResult,
     CloseResult,
+    DeleteResult,
     ListResult,
     PromptResult,
     ReadResult,
     ResumeResult,
+    RewindResult,
     SteerResult,
 )
 from treadle.server.peer import Peer
@@ -34,7 +36,7 @@ MESSAGE_LINES = 3
 
 def show(peer: Peer, method: str, params: WireStruct, result: WireStruct | None) -> None:
     """Show a result: as a document where it is long and the editor can, else as a message."""
-    text = _words(result)
+    text = _words(method, result)
     is_long = len(text) > MESSAGE_CHARACTERS or text.count("\n") >= MESSAGE_LINES
     if is_long and peer.editor.can("window", "showDocument", "support"):
         path = _path(peer.runtime.services.folders.data, method, params)
@@ -70,7 +72,7 @@ def _path(data: Path, method: str, params: WireStruct) -> Path:
     return data / SHOWN_FOLDER / f"{encode_name(method)}.md"
 
 
-def _words(result: WireStruct | None) -> str:
+def _words(method: str, result: WireStruct | None) -> str:
     """Tell a result in a person's words."""
     match result:
         case PromptResult():
@@ -82,9 +84,15 @@ def _words(result: WireStruct | None) -> str:
             return "The turn was stopped." if result.cancelled else "Nothing was running."
         case CloseResult():
             return "Closed." if result.closed else "It was not open."
+        case ResumeResult() if method == "session/fork":
+            return f"A copy with {_messages(result.thread.messages)}, open."
         case ResumeResult():
             begun = "A new thread." if result.created else f"{result.thread.messages} messages."
             return f"Open. {begun}"
+        case RewindResult():
+            return f"The conversation holds {_messages(result.messages)}."
+        case DeleteResult():
+            return "Deleted." if result.deleted else "There was nothing to delete."
         case ListResult():
             return "\n".join(_session(each) for each in result.sessions) or "No sessions yet."
         case ReadResult():
@@ -96,6 +104,10 @@ def _words(result: WireStruct | None) -> str:
             return "\n".join(agents + [f"{each.path}: {each.message}" for each in result.problems])
         case _:
             return json.dumps(msgspec.to_builtins(result), ensure_ascii=False, indent=2)
+
+
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count} messages"
 
 
 def _session(info: Any) -> str:
