@@ -18,7 +18,7 @@ from treadle.protocol.base import Address, Empty, ProgressToken, WireStruct
 from treadle.protocol.editor import ExecuteCommandParams
 from treadle.protocol.methods import METHODS, command_of, own_names
 from treadle.protocol.sessions import PromptParams
-from treadle.server.dispatch import guess
+from treadle.server.dispatch import unknown
 from treadle.server.handlers.agents import list_agents
 from treadle.server.handlers.registry import HANDLERS, handles
 from treadle.server.handlers.sessions import run_prompt
@@ -88,7 +88,7 @@ def _methods() -> dict[str, str]:
 def _method(command: str) -> str:
     methods = _methods()
     if command not in methods:
-        raise InvalidParams(f"no command {command!r}{guess(command, methods)}", path="command")
+        raise InvalidParams(f"no command {unknown(command, methods)}", path="command")
     return methods[command]
 
 
