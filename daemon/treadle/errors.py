@@ -150,7 +150,11 @@ class ThreadExists(RequestFailed):
 
 
 class StorageDegraded(RequestFailed):
-    """A message could not be written, so it was not said; `path` names the file."""
+    """A thread cannot be written, and there is no going on in memory; `path` names the file.
+
+    More waits to be written than memory may hold, or a session was closed while something waited:
+    then `path` names the file in which that lies.
+    """
 
     reason = "storage_degraded"
 

@@ -385,6 +385,31 @@ async def test_the_end_of_a_turn_waits_for_the_device_and_tells_when_it_fails(
     thread.close()
 
 
+async def test_what_a_flush_could_not_put_on_the_device_is_written_once_more_in_its_place(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, results = tmp_path / "a.jsonl", [None, OSError(5, "Input/output error"), None]
+
+    def sync(descriptor: int) -> None:
+        if (result := results.pop(0)) is not None:
+            raise result
+
+    thread = Thread.open(path)
+    monkeypatch.setattr(files, "sync", sync)
+    for text in ("flushed", "not flushed"):
+        thread.start_turn()
+        await thread.append(Message("user", text))
+        await thread.end_turn("end_turn", Usage(), 0)
+    whole = path.read_bytes()
+    await thread.recover()
+
+    # The kernel believes that it is written, and would flush nothing.
+    assert disk.written[-1][1] == b"".join(whole.splitlines(keepends=True)[-3:])
+    assert (thread.storage, path.read_bytes()) == ("ok", whole)
+    assert thread.start_turn() == 3
+    thread.close()
+
+
 async def test_a_device_that_never_answers_is_given_up_and_heard_when_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

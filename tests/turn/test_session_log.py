@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import threading
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.disk import Disk
 from support.turns import (
     Thinking,
     call,
@@ -28,11 +30,12 @@ from treadle.errors import (
     ThreadLocked,
     ThreadUnreadable,
 )
+from treadle.folders import CACHE_VARIABLE
 from treadle.models.scripted import Reply, Scripted
 from treadle.thread.journal import Journal
 from treadle.thread.lock import holder
 from treadle.thread.message import Message, ToolCall, Usage
-from treadle.thread.replay import load
+from treadle.thread.replay import LoadReport, load
 from treadle.thread.thread import Thread
 from treadle.turn.agent import Agent
 from treadle.turn.env import Env
@@ -303,27 +306,27 @@ async def test_a_path_that_cannot_be_a_thread_is_a_typed_error(tmp_path: Path) -
     assert [done.stop_reason for done in ends] == ["error"]
 
 
-async def test_what_could_not_be_written_was_not_said(
+async def test_a_turn_on_a_disk_that_stays_full_ends_in_an_error_that_tells_where_its_words_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, ends = tmp_path / "chat.jsonl", list[TurnDone]()
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    disk = Disk(monkeypatch)
 
     async def fill_disk(env: Env) -> None:
-        def full(self: Journal, line: bytes) -> None:
-            raise StorageDegraded("the disk is full", path=str(path))
-
-        monkeypatch.setattr(Journal, "append", full)
-        await env.append(Message("assistant", "lost"))
+        disk.error, disk.only = errno.ENOSPC, "chat.jsonl"
+        await env.append(Message("assistant", "kept"))
 
     agent = Agent().use(SessionLog, path=path).run(fill_disk)
-    with pytest.raises(StorageDegraded):
+    with pytest.raises(StorageDegraded) as told:
         await agent.on("done", lambda _, done: ends.append(done)).start("hi")
 
-    assert [(done.stop_reason, done.text) for done in ends] == [("error", "")]
-    monkeypatch.undo()
+    assert [(done.stop_reason, done.text) for done in ends] == [("error", "kept")]
+    assert Path(told.value.data["path"]).parent == tmp_path / "cache" / "unsaved"
+    disk.error = None
     thread = Thread.open(path)
-    assert roles_and_texts(thread.messages) == [("user", "hi")]
-    assert thread.report.interrupted_turn == 1
+    assert roles_and_texts(thread.messages) == [("user", "hi"), ("assistant", "kept")]
+    assert thread.report == LoadReport()
     thread.close()
 
 

@@ -195,7 +195,7 @@ class Journal:
     async def recover(self) -> None:
         """Try again what failed, without holding up the event loop."""
         await asyncio.to_thread(self._catch_up)
-        if self._failure is None:
+        if self._failure is None and await asyncio.to_thread(self._renew):
             await self._flush()
         self._tell()
 
@@ -338,13 +338,28 @@ class Journal:
     async def _flush(self) -> None:
         if self._tail.descriptor is None:
             return
+        size_bytes = self._tail.size_bytes
         try:
             flushing = flusher.flush(self._tail.descriptor)
             flushing.add_done_callback(self._note_flush)
             async with asyncio.timeout(FLUSH_TIMEOUT_SECONDS):
                 await asyncio.wrap_future(flushing)
+            self._tail.flushed_bytes = size_bytes
         except OSError as error:  # TimeoutError is one
             self._flush_failure = error
+
+    def _renew(self) -> bool:
+        """Have the next flush put on the device what the last one could not."""
+        if self._flush_failure is None or isinstance(self._flush_failure, TimeoutError):
+            return True
+        with self._writing:
+            try:
+                if not self._closed:
+                    self._tail.write_anew()
+            except OSError as error:
+                self._flush_failure = error
+                return False
+        return True
 
     def _note_flush(self, flushing: Future[None]) -> None:
         """Take in how a flush ended, whoever still waits for it."""

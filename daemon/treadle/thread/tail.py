@@ -11,7 +11,15 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from treadle.thread.files import is_same_file, open_private, sync, sync_folder, write_whole
+from treadle.thread.files import (
+    O_BINARY,
+    O_CLOEXEC,
+    is_same_file,
+    open_private,
+    sync,
+    sync_folder,
+    write_whole,
+)
 from treadle.thread.paths import DAMAGED_SUFFIX, beside
 
 
@@ -24,6 +32,7 @@ class Tail:
     Attributes:
         descriptor: the file that is written, None where it could not be opened yet.
         size_bytes: where it ended when we last touched it; an editor may have saved it since.
+        flushed_bytes: up to where it is known to be on the device.
         is_edited: somebody else has written it since it was opened.
         aside_at: what follows here is half a line that goes to the side file before we write.
     """
@@ -38,6 +47,7 @@ class Tail:
         self._torn_at: int | None = None
         with contextlib.suppress(OSError):
             self.size_bytes = path.stat().st_size
+        self.flushed_bytes = self.size_bytes
 
     @property
     def whole_bytes(self) -> int:
@@ -50,6 +60,7 @@ class Tail:
         if self.descriptor is not None:
             os.close(self.descriptor)
             self.is_edited = True
+            self.flushed_bytes = 0
         self.descriptor = descriptor
 
     def write_line(self, line: bytes) -> None:
@@ -95,6 +106,27 @@ class Tail:
         if left and (line.startswith(left) or (b"\n" + line).startswith(left)):
             self._cut(self._torn_at)
         self._torn_at = None
+
+    def write_anew(self) -> None:
+        """Write again, in their place, the same bytes that a flush could not put on the device.
+
+        After a flush that failed the system takes them for written, and the next one would say
+        that all is well.
+
+        Raises:
+            OSError: that could not be done.
+        """
+        # Appending descriptors write nowhere but at the end.
+        descriptor = os.open(self._path, os.O_RDWR | O_CLOEXEC | O_BINARY)
+        try:
+            if not os.path.samestat(os.fstat(descriptor), os.fstat(self._open_descriptor())):
+                return
+            os.lseek(descriptor, self.flushed_bytes, os.SEEK_SET)
+            data = os.read(descriptor, max(0, self.size_bytes - self.flushed_bytes))
+            os.lseek(descriptor, self.flushed_bytes, os.SEEK_SET)
+            write_whole(descriptor, data)
+        finally:
+            os.close(descriptor)
 
     def is_deleted(self) -> bool:
         """Tell whether the file has no name any more, and no other one has taken its place."""

@@ -24,9 +24,9 @@ from treadle.turn.events import TurnDone
 class Thread(Protocol):
     """Where a turn's messages are kept, and in `blobs` the bytes that they refer to.
 
-    Contract: `append` returns once the line is with the operating system, and does not suspend,
-    so that a cancel cannot fall between what is kept and what is said; it raises
-    `StorageDegraded` when the line could not be written, and then the message was not said.
+    Contract: `append` returns once the line is with the operating system, or waits in memory
+    because it cannot be written now, which whoever opened the thread is told. It does not
+    suspend, so that a cancel cannot fall between what is kept and what is said.
     """
 
     blobs: Blobs
@@ -92,8 +92,7 @@ class Env:
     async def append(self, message: Message) -> None:
         """Say a message: it is on disk, if there is a thread, before anybody sees it.
 
-        Raises:
-            StorageDegraded: it could not be written, so it was not said.
+        On a disk that cannot be written the thread keeps it in memory until it can.
         """
         self._end_deltas()
         if self.thread is not None:
@@ -105,7 +104,6 @@ class Env:
         """Write this turn's input to `thread` and place `history` before it: SessionLog does.
 
         Raises:
-            StorageDegraded: the input could not be written.
             ConfigurationError: there are instructions already, and they are never stored.
         """
         if self.messages[0].role == "system":

@@ -40,7 +40,8 @@ class SessionLog:
         Raises:
             ThreadLocked: somebody writes this thread, here or in another process.
             ThreadUnreadable: the file is there and cannot be opened.
-            StorageDegraded: a message could not be written.
+            StorageDegraded: not all that was said could be written by the end of the turn; the
+                message says where it lies.
         """
         if self._thread is not None:
             await self._run_turn(env, self._thread)
