@@ -251,6 +251,14 @@ async def test_cancelling_the_progress_of_a_prompt_that_waits_stops_that_one_alo
         assert (await first)["stopReason"] == "cancelled"
 
 
+async def test_cancelling_the_progress_of_a_prompt_that_was_just_sent_stops_it() -> None:
+    async with conversation(lambda _: Answer("Never said.", pause_after=0)) as (client, _):
+        await client.request("session/list")
+        sent = client.ask("session/prompt", pair("a", prompt="Hi", workDoneToken="now"))
+        client.notify("window/workDoneProgress/cancel", {"token": "now"})
+        assert (await sent)["stopReason"] == "cancelled"
+
+
 async def test_a_command_shows_progress_under_a_token_that_the_editor_agreed_to() -> None:
     async with conversation(
         lambda _: Answer("Never said.", pause_after=0), capabilities=WINDOW

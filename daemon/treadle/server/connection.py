@@ -6,6 +6,7 @@ Owns what may be said when. Refuses to know who frames and carries bodies, and w
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -184,8 +185,10 @@ class Connection:
             self._dispatch.cancel(decode_params(_cancel_decoder, params).id)
 
     def _cancel_progress(self, params: bytes) -> None:
+        token = decode_params(_progress_decoder, params).token
         if self._peer is not None:
-            self._peer.progress.cancel(decode_params(_progress_decoder, params).token)
+            # After the first step of a prompt that came just before, which makes its token known.
+            asyncio.get_running_loop().call_soon(self._peer.progress.cancel, token)
 
     def _set_trace(self, params: bytes) -> None:
         self._trace.begin(decode_params(_trace_decoder, params).value)
