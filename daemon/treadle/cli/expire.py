@@ -24,7 +24,7 @@ def expire(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete the sessions that have expired by [retention] in config.toml, the oldest first.
+    """Delete the sessions that have expired by the table "retention" of config.toml, the oldest first.
 
     A daemon does so by itself, once a day.
     """
