@@ -6,8 +6,10 @@ sessions       sessions of a runtime, in the test's own loop: no connection
 line           a connection over a real runtime, in the test's own loop: no process
 disk           a disk that fails when a test says so: no device, no limit of the system
 daemon         `treadle serve` in a process of its own, driven through its pipes
+forked         such daemons by the hundred: forks of a process that has loaded everything
 process        what the system knows of a process
 model_server   an OpenAI-compatible endpoint on loopback, which misbehaves on request
+strict_model   a provider that refuses what strict providers refuse
 model_peer     a bare agent on that endpoint
 documents      documents as editors tell of them, and what a model reads of one
 editors        what the clients of real editors are answered with, and how their reports are read

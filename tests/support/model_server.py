@@ -35,6 +35,7 @@ class Answer:
     calls: list[tuple[str, str | dict[str, Any]]] = field(default_factory=list)
     call_index: bool = True  # False: chunks carry no `index`
     call_id: bool = True  # False: no call has an `id`
+    call_prefix: str = "call_"  # what every `id` begins with; the call's index follows
     split_arguments: int = 0  # characters in a piece of arguments; 0 sends them whole
     interleave_calls: bool = False  # pieces of parallel calls take turns
     usage: dict[str, Any] | None = None
@@ -295,7 +296,7 @@ def _call_deltas(answer: Answer, index: int) -> Iterator[dict[str, Any]]:
     name, arguments = answer.calls[index]
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     place = {"index": index} if answer.call_index else {}
-    identity = {"id": f"call_{index}", "type": "function"} if answer.call_id else {}
+    identity = {"id": f"{answer.call_prefix}{index}", "type": "function"} if answer.call_id else {}
     step = answer.split_arguments
     first = "" if step else text
     yield {**place, **identity, "function": {"name": name, "arguments": first}}

@@ -1,0 +1,284 @@
+"""Lives of daemons, one after the other, on one data folder: each finds what the last one left.
+
+Owns what is looked at after each kill. A chain that fails tells its seed, its stories and kills,
+what was announced and what is in the files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from crash.announced import INTERRUPTED, Announced, Kept, announced_by, kept, lost
+from crash.mortal import Kill, Mortal
+from crash.story import Say, Story, Teller, content_of, says
+from support.forked import Starter
+from support.person import pair
+from treadle.thread.paths import DAMAGED_SUFFIX, THREAD_SUFFIX, encode_name, thread_path
+from treadle.thread.verify import verify
+
+# A prompt that is repeated under its key after a kill gets its recorded outcome.
+KEYS_ARE_KEPT = False
+# A steer that was answered is on disk.
+STEERS_ARE_KEPT = False
+
+AGENT = "assistant"
+
+
+class Chain:
+    """The daemons of one data folder.
+
+    Args:
+        name: begins every text that is said; how the chain is asked for again.
+        folder: for its data, logs and files.
+        start: starts a daemon.
+        env: the daemons' variables.
+        clients: where the model finds who is asking, by the chain's name.
+
+    Attributes:
+        kills: how many daemons were killed while something went on.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        start: Starter,
+        env: dict[str, str],
+        clients: dict[str, Mortal],
+    ) -> None:
+        self.name = name
+        self.kills = 0
+        self._data = folder / "data"
+        self._start = start
+        self._env = {**env, "TREADLE_LOG_DIR": str(folder / "logs")}
+        self._clients = clients
+        self._workspace = folder / "files"
+        self._workspace.mkdir(parents=True)
+        self._teller = Teller(name, self._workspace)
+        self._instances: set[str] = set()  # all that were ever spoken to
+        self._left: dict[str, bytes] = {}  # the files that the last daemon left
+        self._told: dict[str, list[Announced]] = {}  # what was told since they were looked at
+        self._asked: list[dict[str, Any]] = []  # the prompts with keys since then
+        self._story: list[str] = []  # for whoever reads of a failure
+
+    async def live(self, story: Story, kill: Kill) -> bool:
+        """Live once: look at what the last life left, go on with everything, hear a story, die.
+
+        Returns:
+            Whether the kill came before the story's end.
+        """
+        with self._explained():
+            async with self._life() as client:
+                await self._look(client)
+                self._begin(f"{kill} in {story}")
+                client.arm(kill)
+                known = len(self._teller.sent)
+                self._instances |= story.keys()
+                await self._teller.tell(client, story)
+            sent = list(self._teller.sent.values())[known:]
+            self._asked += [params for params in sent if "key" in params]
+            self._remember(client)
+            return client.was_killed
+
+    async def die_early(self, kill: Kill) -> None:
+        """Live as long as it takes to open some of the sessions, which mends them, and die."""
+        with self._explained():
+            self._begin(f"{kill} while sessions are opened")
+            async with self._life() as client:
+                client.arm(kill)
+                with contextlib.suppress(EOFError):
+                    asked = [client.ask("session/resume", pair(one)) for one in self._files()]
+                    await asyncio.gather(*asked)
+            self._remember(client)
+
+    async def end(self) -> None:
+        """Live a last time, in peace, and leave a tidy house."""
+        with self._explained():
+            self._begin("the last life")
+            async with self._life() as client:
+                await self._look(client)
+                assert await client.end() == 0
+            self._expect_order()
+
+    async def _look(self, client: Mortal) -> None:
+        """Look at every session, go on with it, and let it go again."""
+        # Those too of which nothing is on disk: their locks may be, and must not be in the way.
+        instances = sorted(self._instances)
+        async with asyncio.TaskGroup() as group:
+            for instance in instances:
+                group.create_task(self._look_at(client, instance))
+        for instance in instances:
+            await client.request("session/close", pair(instance))
+        self._expect_order()
+        seqs: dict[str, int] = {}
+        for event in client.events:
+            seq, last = event["params"]["seq"], seqs.get(event["params"]["instance"], 0)
+            assert seq == last + event["params"].get("joined", 1), f"{event} follows {last}"
+            seqs[event["params"]["instance"]] = seq
+        self._left, self._told, self._asked = self._files(), {}, []
+
+    async def _look_at(self, client: Mortal, instance: str) -> None:
+        """Hold one session against what was announced of it, then go on with it."""
+        left = self._left.get(instance, b"")
+        before = kept(left)
+        if left:
+            await self._expect_true_report(client, instance, before)
+            now = self._file(instance)
+            whole = left[: len(left) - before.torn_bytes]
+            assert now.startswith(whole), f"{instance}: what was there is not there as it was"
+            before = kept(now)
+            read = (await client.request("session/read", pair(instance, limit=1000)))["messages"]
+            assert [one["ordinal"] for one in read] == list(range(len(before.messages)))
+            assert [(one["role"], one["content"]) for one in read] == [
+                (one["role"], one.get("content", "")) for one in before.messages
+            ]
+        told = self._told.get(instance, [])
+        if not STEERS_ARE_KEPT:
+            told = [one for one in told if one.how != "session/steer"]
+        problems = [*lost(told, before), *self._odd(instance, before)]
+        assert not problems, f"{instance}: " + "\n".join(problems)
+        await self._repeat(client, instance, before)
+        await self._go_on(client, instance)
+
+    async def _expect_true_report(self, client: Mortal, instance: str, before: Kept) -> None:
+        resumed = await client.request("session/resume", pair(instance))
+        turn = before.interrupted_turn
+        report = {
+            "quarantinedLines": 0,
+            "tornBytes": before.torn_bytes,
+            "repairedCalls": 0 if turn is None else len(before.unanswered_calls()),
+        }
+        if turn is not None:
+            report["interruptedTurn"] = turn
+        assert resumed["report"] == report, f"{instance}: {resumed['report']} is not {report}"
+        assert resumed["thread"]["turns"] == max(before.starts, default=0), instance
+
+    def _odd(self, instance: str, thread: Kept) -> list[str]:
+        """Tell what is in a thread that nobody said, or not there, or not then, or twice."""
+        odd = []
+        said_last, step = "", 0
+        open_calls: list[str] = []
+        heard: set[str] = set()
+        for place, message in enumerate(thread.messages):
+            text, where = message.get("content", ""), f"at {place}: {message}"
+            if message["role"] == "user":
+                whose = self._teller.steered.get(text)
+                whose = whose or self._teller.sent.get(text, {}).get("instance")
+                if whose != instance or text in heard:
+                    odd.append(f"nobody said that here, or only once {where}")
+                heard.add(text)
+                said_last, step = text, 0
+            elif message["role"] == "assistant":
+                said = says(said_last, step)
+                step += 1
+                calls = [call["arguments"]["path"] for call in message.get("tool_calls", [])]
+                is_right = (text, tuple(calls)) == (said.text, said.paths)
+                is_part = message.get("partial") and said.text.startswith(text) and not calls
+                if not is_right and not is_part:
+                    odd.append(f"the model said {said} {where}")
+                open_calls += calls
+            else:
+                path = open_calls.pop(0) if open_calls else ""
+                ended = thread.ends.get(message["turn"])
+                is_cut = message.get("is_error") and ended in ("cancelled", "interrupted")
+                is_marked = ended == "cancelled" or text.startswith(INTERRUPTED)
+                if not path or (text != content_of(path) and not (is_cut and is_marked)):
+                    odd.append(f"no such result of {path!r} {where}")
+            if message["role"] != "tool" and open_calls and not message.get("tool_calls"):
+                odd.append(f"calls without results {where}")
+        if thread.interrupted_turn is not None:
+            odd.append(f"turn {thread.interrupted_turn} has no end")
+        return odd
+
+    async def _repeat(self, client: Mortal, instance: str, before: Kept) -> None:
+        """Repeat every prompt that had a key and may have been cut short: nothing runs twice."""
+        for params in self._asked:
+            if params["instance"] != instance:
+                continue
+            place = before.ordinal_of(params["prompt"])
+            if place is None:
+                outcome = await client.request("session/prompt", params)
+                assert outcome["stopReason"] == "end_turn", f"{params} came to {outcome}"
+                continue
+            turn = before.messages[place]["turn"]
+            if "key" not in before.starts[turn]:
+                assert not KEYS_ARE_KEPT, f"turn {turn} of {instance} has no key"
+                continue
+            outcome = await client.request("session/prompt", params)
+            assert (outcome["turn"], outcome["stopReason"]) == (turn, before.ends[turn]), (
+                f"{params} came to {outcome}"
+            )
+            assert len(kept(self._file(instance)).places(role="user", text=params["prompt"])) == 1
+
+    async def _go_on(self, client: Mortal, instance: str) -> None:
+        """Say something new: the provider takes the conversation, and answers as ever."""
+        params = self._teller.prompt(instance, Say((1,)))
+        outcome = await client.request("session/prompt", params)
+        assert (outcome["stopReason"], outcome["text"]) == (
+            "end_turn",
+            says(params["prompt"], 1).text,
+        ), f"{params} came to {outcome}"
+
+    def _expect_order(self) -> None:
+        """Nothing is wrong with the data folder, and nothing lies in it that is no thread."""
+        assert not (found := list(verify(self._data))), found
+        folder = self._data / "threads" / encode_name(AGENT)
+        # What a kill tore off lies beside its thread for good.
+        lies = {path for path in self._data.rglob("*") if path.is_file()}
+        expected = {path for path in lies if path.parent == folder}
+        expected = {one for one in expected if one.suffix in (THREAD_SUFFIX, DAMAGED_SUFFIX)}
+        assert lies == expected, f"left behind: {lies - expected}"
+
+    @contextlib.asynccontextmanager
+    async def _life(self) -> AsyncIterator[Mortal]:
+        """Start a daemon; it is dead at the end."""
+        process = await self._start("--data-dir", str(self._data), env=self._env)
+        client = self._clients[self.name] = Mortal(process)
+        try:
+            await client.initialize(rootUri=self._workspace.as_uri())
+            yield client
+        finally:
+            await client.kill()
+
+    def _begin(self, what: str) -> None:
+        self._story.append(what)
+
+    def _remember(self, client: Mortal) -> None:
+        """Keep what a daemon left and told."""
+        self.kills += client.was_killed
+        for instance, told in announced_by(client).items():
+            # What was looked at before this life's story is told again here, and holds as well.
+            self._told.setdefault(instance, []).extend(told)
+        self._left = self._files()
+
+    def _file(self, instance: str) -> bytes:
+        path = thread_path(self._data, AGENT, instance)
+        return path.read_bytes() if path.exists() else b""
+
+    def _files(self) -> dict[str, bytes]:
+        folder = thread_path(self._data, AGENT, "").parent
+        return {path.stem: path.read_bytes() for path in folder.glob(f"*{THREAD_SUFFIX}")}
+
+    @contextlib.contextmanager
+    def _explained(self) -> Any:
+        """Tell of the chain where it fails."""
+        try:
+            yield
+        except BaseException as error:
+            error.add_note(self._explanation())
+            raise
+
+    def _explanation(self) -> str:
+        parts = [f"chain {self.name}; again: TREADLE_CRASH_CHAINS={self.name} pytest tests/crash"]
+        parts += [f"life {number}: {what}" for number, what in enumerate(self._story, 1)]
+        for instance, told in self._told.items():
+            parts.append(f"announced of {instance}:")
+            parts += dict.fromkeys(f"  {one}" for one in told)
+        for instance, data in self._files().items():
+            parts.append(f"file of {instance} now:\n{data.decode(errors='replace')}")
+            parts.append(f"  (left by the kill: {len(self._left.get(instance, b''))} bytes)")
+        return "\n".join(parts)
