@@ -67,7 +67,10 @@ def kept(data: bytes) -> Kept:
     """Read a thread's file, by the format's words alone; a bad line fails."""
     thread = Kept()
     *lines, torn = data.split(b"\n")
-    thread.torn_bytes = len(torn)
+    if _is_whole(torn):
+        lines.append(torn)  # only its line end is missing
+    else:
+        thread.torn_bytes = len(torn)
     for line in map(json.loads, lines):
         if "role" in line:
             thread.messages.append(line)
@@ -198,6 +201,13 @@ def _of_reply(method: str, params: Any, result: dict[str, Any]) -> Iterator[Anno
             ordinals=ordinals,
             has_place=False,
         )
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
 
 
 def _calls(message: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -17,7 +17,7 @@ from crash.mortal import Kill, Mortal
 from crash.story import Say, Story, Teller, content_of, says
 from support.forked import Starter
 from support.person import pair
-from treadle.thread.paths import DAMAGED_SUFFIX, THREAD_SUFFIX, encode_name, thread_path
+from treadle.thread.paths import DAMAGED_SUFFIX, THREAD_SUFFIX, beside, encode_name, thread_path
 from treadle.thread.verify import verify
 
 # A prompt that is repeated under its key after a kill gets its recorded outcome.
@@ -95,6 +95,14 @@ class Chain:
                     await asyncio.gather(*asked)
             self._remember(client)
 
+    def tear(self, instance: str, part: bytes) -> None:
+        """Leave half a line behind, as a kill in the middle of a write would."""
+        if instance in self._left:
+            self._begin(f"half a line in {instance}: {part!r}")
+            with self._path(instance).open("ab") as file:
+                file.write(part)
+            self._left = self._files()
+
     async def end(self) -> None:
         """Live a last time, in peace, and leave a tidy house."""
         with self._explained():
@@ -129,6 +137,9 @@ class Chain:
             await self._expect_true_report(client, instance, before)
             now = self._file(instance)
             whole = left[: len(left) - before.torn_bytes]
+            if before.torn_bytes:
+                aside = beside(self._path(instance), DAMAGED_SUFFIX).read_bytes()
+                assert aside.rstrip(b"\n").endswith(left[len(whole) :]), instance
             assert now.startswith(whole), f"{instance}: what was there is not there as it was"
             before = kept(now)
             read = (await client.request("session/read", pair(instance, limit=1000)))["messages"]
@@ -255,8 +266,11 @@ class Chain:
             self._told.setdefault(instance, []).extend(told)
         self._left = self._files()
 
+    def _path(self, instance: str) -> Path:
+        return thread_path(self._data, AGENT, instance)
+
     def _file(self, instance: str) -> bytes:
-        path = thread_path(self._data, AGENT, instance)
+        path = self._path(instance)
         return path.read_bytes() if path.exists() else b""
 
     def _files(self) -> dict[str, bytes]:

@@ -7,7 +7,6 @@ import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 
@@ -31,7 +30,7 @@ MOST_NOTIFICATIONS = 400
 # Daemons at a time: their start and the test's own work fill two cores.
 SIDE_BY_SIDE = 3
 
-Run: TypeAlias = Callable[[str], Awaitable[Chain]]
+_HALF_A_LINE = b'{"role":"user","content":"never announced'
 
 
 class House:
@@ -113,6 +112,8 @@ async def test_a_kill_at_any_byte_or_moment_loses_nothing_that_was_announced(
         chance = random.Random(name)
         for _ in range(KILLS_PER_CHAIN):
             await chain.live(any_story(chance), any_kill(chance))
+            if chance.random() < 0.2:
+                chain.tear(chance.choice("abcd"), _HALF_A_LINE[: chance.randint(1, 40)])
             if chance.random() < 0.2:
                 await chain.die_early(Kill("milliseconds", chance.randint(0, 30)))
         await chain.end()
