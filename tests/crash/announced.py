@@ -25,6 +25,7 @@ class Kept:
         messages: the message lines; an index is an ordinal.
         starts: the records of turns' starts, by number.
         ends: how turns ended, by number.
+        accepted: the texts that were promised to be said.
         torn_bytes: of half a line at the end.
     """
 
@@ -46,6 +47,12 @@ class Kept:
                 calls = message.get("tool_calls", [])
                 return [call["id"] for call in calls][answered:]
         return []
+
+    def turn_of(self, key: str) -> int | None:
+        """The turn of a prompt that had a key."""
+        turns = [turn for turn, start in self.starts.items() if start.get("key") == key]
+        assert len(turns) < 2, f"turns {turns} have the key {key!r}"
+        return turns[0] if turns else None
 
     def ordinal_of(self, text: str) -> int | None:
         """Where a person's text stands."""

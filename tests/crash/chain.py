@@ -62,6 +62,7 @@ class Chain:
         self._instances: set[str] = set()  # all that were ever spoken to
         self._left: dict[str, bytes] = {}  # the files that the last daemon left
         self._told: dict[str, list[Announced]] = {}  # what was told since they were looked at
+        self._outcomes: dict[str, dict[str, Any]] = {}  # of all prompts that were answered
         self._asked: list[dict[str, Any]] = []  # the prompts with keys since then
         self._story: list[str] = []  # for whoever reads of a failure
 
@@ -201,6 +202,7 @@ class Chain:
                     odd.append(f"no such result of {path!r} {where}")
             if message["role"] != "tool" and open_calls and not message.get("tool_calls"):
                 odd.append(f"calls without results {where}")
+        odd += [f"{text!r} was accepted, never said" for text in {*thread.accepted} - heard]
         if thread.interrupted_turn is not None:
             odd.append(f"turn {thread.interrupted_turn} has no end")
         return odd
@@ -210,20 +212,31 @@ class Chain:
         for params in self._asked:
             if params["instance"] != instance:
                 continue
-            place = before.ordinal_of(params["prompt"])
-            if place is None:
-                outcome = await client.request("session/prompt", params)
-                assert outcome["stopReason"] == "end_turn", f"{params} came to {outcome}"
-                continue
-            turn = before.messages[place]["turn"]
-            if "key" not in before.starts[turn]:
-                assert not KEYS_ARE_KEPT, f"turn {turn} of {instance} has no key"
-                continue
-            outcome = await client.request("session/prompt", params)
-            assert (outcome["turn"], outcome["stopReason"]) == (turn, before.ends[turn]), (
-                f"{params} came to {outcome}"
+            outcome = await self._repeated(client, params, before)
+            now = kept(self._file(instance))
+            said = now.places(role="user", text=params["prompt"])
+            assert len(said) == 1 or (not said and outcome["stopReason"] == "interrupted"), (
+                f"{params} stands at {said}; it came to {outcome}"
             )
-            assert len(kept(self._file(instance)).places(role="user", text=params["prompt"])) == 1
+
+    async def _repeated(
+        self, client: Mortal, params: dict[str, Any], before: Kept
+    ) -> dict[str, Any]:
+        """Repeat one prompt, unless that would run it twice; return its outcome."""
+        text, turn = params["prompt"], before.turn_of(params["key"])
+        is_said = before.ordinal_of(text) is not None
+        if is_said and turn is None:
+            assert not KEYS_ARE_KEPT, f"{text!r} was said, and nothing tells its key"
+            return {}
+        outcome: dict[str, Any] = await client.request("session/prompt", params)
+        told = self._outcomes.get(text, outcome)
+        assert outcome == told, f"{text!r} came to {outcome}, and before to {told}"
+        recorded = (turn, before.ends.get(turn or 0))
+        as_recorded = recorded == (outcome.get("turn"), outcome["stopReason"])
+        # Of a turn that has begun and said nothing yet, both is true.
+        has_run = outcome["stopReason"] == "end_turn" and not is_said
+        assert as_recorded or has_run, f"{text!r} came to {outcome}; recorded is {recorded}"
+        return outcome
 
     async def _go_on(self, client: Mortal, instance: str) -> None:
         """Say something new: the provider takes the conversation, and answers as ever."""
@@ -264,6 +277,10 @@ class Chain:
         for instance, told in announced_by(client).items():
             # What was looked at before this life's story is told again here, and holds as well.
             self._told.setdefault(instance, []).extend(told)
+        for message in client.log:
+            method, params = client.sent.get(message.get("id"), ("", None))
+            if method == "session/prompt" and "result" in message:
+                self._outcomes[params["prompt"]] = message["result"]
         self._left = self._files()
 
     def _path(self, instance: str) -> Path:
