@@ -200,12 +200,11 @@ def _of_reply(method: str, params: Any, result: dict[str, Any]) -> Iterator[Anno
     if method == "session/steer":
         if result.get("injected"):
             yield Announced(method, turn, "user", params["text"], has_place=False)
-    elif turn is not None:
-        ordinals = tuple(result["messages"]) if result.get("messages") else None
+    elif turn is not None and result.get("messages"):
         yield Announced(
             *(method, turn, "user", params["prompt"]),
             stop_reason=result["stopReason"],
-            ordinals=ordinals,
+            ordinals=tuple(result["messages"]),
             has_place=False,
         )
 
