@@ -13,9 +13,6 @@ from typing import Any
 
 from crash.mortal import Mortal
 
-# The text that stands for a result that a kill took, as far as it has to be told apart.
-INTERRUPTED = "This call was interrupted"
-
 
 @dataclass
 class Kept:

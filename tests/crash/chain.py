@@ -12,9 +12,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from crash.announced import INTERRUPTED, Announced, Kept, announced_by, kept, lost
+from crash.announced import Announced, Kept, announced_by, kept, lost
 from crash.mortal import Kill, Mortal
-from crash.story import Say, Story, Teller, content_of, says
+from crash.plausible import odd
+from crash.story import Say, Story, Teller, says
 from support.forked import Starter
 from support.person import pair
 from treadle.thread.paths import DAMAGED_SUFFIX, THREAD_SUFFIX, beside, encode_name, thread_path
@@ -151,7 +152,7 @@ class Chain:
         told = self._told.get(instance, [])
         if not STEERS_ARE_KEPT:
             told = [one for one in told if one.how != "session/steer"]
-        problems = [*lost(told, before), *self._odd(instance, before)]
+        problems = [*lost(told, before), *odd(before, instance, self._teller)]
         assert not problems, f"{instance}: " + "\n".join(problems)
         await self._repeat(client, instance, before)
         await self._go_on(client, instance)
@@ -168,44 +169,6 @@ class Chain:
             report["interruptedTurn"] = turn
         assert resumed["report"] == report, f"{instance}: {resumed['report']} is not {report}"
         assert resumed["thread"]["turns"] == max(before.starts, default=0), instance
-
-    def _odd(self, instance: str, thread: Kept) -> list[str]:
-        """Tell what is in a thread that nobody said, or not there, or not then, or twice."""
-        odd = []
-        said_last, step = "", 0
-        open_calls: list[str] = []
-        heard: set[str] = set()
-        for place, message in enumerate(thread.messages):
-            text, where = message.get("content", ""), f"at {place}: {message}"
-            if message["role"] == "user":
-                whose = self._teller.steered.get(text)
-                whose = whose or self._teller.sent.get(text, {}).get("instance")
-                if whose != instance or text in heard:
-                    odd.append(f"nobody said that here, or only once {where}")
-                heard.add(text)
-                said_last, step = text, 0
-            elif message["role"] == "assistant":
-                said = says(said_last, step)
-                step += 1
-                calls = [call["arguments"]["path"] for call in message.get("tool_calls", [])]
-                is_right = (text, tuple(calls)) == (said.text, said.paths)
-                is_part = message.get("partial") and said.text.startswith(text) and not calls
-                if not is_right and not is_part:
-                    odd.append(f"the model said {said} {where}")
-                open_calls += calls
-            else:
-                path = open_calls.pop(0) if open_calls else ""
-                ended = thread.ends.get(message["turn"])
-                is_cut = message.get("is_error") and ended in ("cancelled", "interrupted")
-                is_marked = ended == "cancelled" or text.startswith(INTERRUPTED)
-                if not path or (text != content_of(path) and not (is_cut and is_marked)):
-                    odd.append(f"no such result of {path!r} {where}")
-            if message["role"] != "tool" and open_calls and not message.get("tool_calls"):
-                odd.append(f"calls without results {where}")
-        odd += [f"{text!r} was accepted, never said" for text in {*thread.accepted} - heard]
-        if thread.interrupted_turn is not None:
-            odd.append(f"turn {thread.interrupted_turn} has no end")
-        return odd
 
     async def _repeat(self, client: Mortal, instance: str, before: Kept) -> None:
         """Repeat every prompt that had a key and may have been cut short: nothing runs twice."""

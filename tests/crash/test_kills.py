@@ -120,4 +120,4 @@ async def test_a_kill_at_any_byte_or_moment_loses_nothing_that_was_announced(
         return chain.kills
 
     names = _asked_for("random", RANDOM_CHAINS)
-    assert await _side_by_side(names, run) >= KILLS_PER_CHAIN * len(names) // 2
+    assert await _side_by_side(names, run) >= 5 * len(names)
