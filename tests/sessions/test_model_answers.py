@@ -207,3 +207,19 @@ async def test_text_of_every_kind_survives_the_way_there_and_back() -> None:
 
     assert result["text"] == odd
     assert [one["content"] for one in server.requests[1]["messages"][1:]] == [odd, odd, "Again"]
+
+
+async def test_a_model_that_numbers_its_calls_anew_at_each_step_is_told_them_apart(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "notes.txt").write_text("pelican\n")
+    steps = iter([Answer(calls=[("read", {"path": "notes.txt"})])] * 3 + [Answer("Done.")] * 2)
+    async with conversation(lambda _: next(steps), rootUri=tmp_path.as_uri()) as (client, server):
+        answer = await client.request("session/prompt", pair("ids", prompt="Read it thrice"))
+        await client.request("session/prompt", pair("ids", prompt="And?"))
+    assert (answer["text"], answer["steps"]) == ("Done.", 4)
+    for request in server.requests[-2:]:
+        called = [call["id"] for m in request["messages"] for call in m.get("tool_calls", ())]
+        answered = [m["tool_call_id"] for m in request["messages"] if m["role"] == "tool"]
+        assert called == answered
+        assert len(set(called)) == 3

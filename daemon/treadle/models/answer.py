@@ -13,6 +13,7 @@ from treadle.errors import TreadleError
 from treadle.models.completion import CompletionEnv
 from treadle.thread.message import Message, ToolCall, Usage
 from treadle.thread.records import StopReason
+from treadle.thread.repair import distinct_calls
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ async def say_answer(
         Message(
             "assistant",
             text,
-            tool_calls=list(calls) if whole else [],
+            tool_calls=distinct_calls(calls if whole else (), env.messages),
             reasoning=reasoning,
             model=model,
             usage=usage,

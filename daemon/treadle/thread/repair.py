@@ -54,6 +54,22 @@ def view(messages: Iterable[Message]) -> list[Message]:
     return kept if step is None else kept + step.messages()
 
 
+def distinct_calls(calls: Sequence[ToolCall], before: Sequence[Message]) -> list[ToolCall]:
+    """Return calls whose ids no call before them has, as `view` would make them.
+
+    Some servers number the calls of each answer anew, and other servers refuse what that makes.
+
+    Args:
+        calls: those of one answer.
+        before: the conversation that it answers.
+    """
+    if not calls:
+        return []
+    ids = _Ids()
+    ids.take(call.id for message in before for call in message.tool_calls)
+    return [ids.distinct(call) for call in calls]
+
+
 def interrupted_result(call: ToolCall) -> Message:
     """Make the result of a call whose own result was never recorded."""
     return Message("tool", INTERRUPTED_TEXT, tool_call_id=call.id, is_error=True)
@@ -110,6 +126,10 @@ class _Ids:
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._next: dict[str, int] = {}
+
+    def take(self, ids: Iterable[str]) -> None:
+        """Note ids that are in use already."""
+        self._taken.update(ids)
 
     def distinct(self, call: ToolCall) -> ToolCall:
         """Return the call itself while its id is new, else a copy with one that is."""
