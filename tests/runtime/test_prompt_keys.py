@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.person import write_agent, write_config
-from support.sessions import PAIR, Answering, Watched, ask, said
+from support.person import stored, write_agent, write_config
+from support.sessions import PAIR, Answering, Watched, ask, prompt, said
+from support.waiting import PATIENCE_SECONDS, until_seen
 from treadle.agents.options import SessionOptions
 from treadle.errors import Busy, InvalidParams, ModelUnreachable, OptionsDiffer, UnknownAgent
 from treadle.models.completion import Delta
 from treadle.models.scripted import Reply, Scripted
-from treadle.runtime import keys
+from treadle.runtime import session as session_module
+from treadle.runtime.keys import digest_of, told_before
 from treadle.runtime.outbox import Pair, TurnEnded
 from treadle.runtime.prompt import Outcome
 from treadle.runtime.runtime import Runtime
+from treadle.thread import outcomes
 from treadle.thread.message import Message
+from treadle.thread.replay import load
+from treadle.thread.thread import Thread
 from treadle.turn.env import Env
 from treadle.turn.events import StepStarted
 
@@ -40,6 +48,10 @@ class Held:
 
 def _once(runtime: Runtime, text: str = "a", **fields: Any) -> asyncio.Task[Outcome]:
     return ask(runtime, text, key="k", **fields)
+
+
+def _has_entered() -> bool:
+    return b'{"steered"' in stored(*PAIR).read_bytes()
 
 
 async def _taken_back(task: asyncio.Task[Outcome]) -> None:
@@ -73,23 +85,135 @@ async def test_a_repeat_gets_the_first_ones_outcome_while_it_runs_and_afterwards
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert runtime.find(PAIR) is None
-    assert await _once(runtime) == outcome
-    # What asked in vain is not kept either.
-    assert runtime.find(PAIR) is None
+    assert await _once(runtime, on_event=heard.append) == outcome
+    assert heard[4:] == heard[:2]
     assert (model.calls, len(watched.done)) == (1, 1)
 
 
-async def test_a_repeat_after_the_session_was_let_go_opens_nothing(
+async def test_a_repeat_after_a_restart_gets_the_first_ones_outcome(
     runtime: Runtime, answering: Answering
 ) -> None:
-    write_config("[sessions]\nidle_seconds = 0.01\n")
-    answering(Scripted(["One."]))
+    answering(Scripted(["One.", "Two."]))
     outcome = await _once(runtime)
-    async with asyncio.timeout(10):
-        while runtime.session(PAIR).thread is not None:  # noqa: ASYNC110 - nobody tells of it
-            await asyncio.sleep(0.005)
-    assert await _once(runtime) == outcome
-    assert runtime.session(PAIR).thread is None
+    await runtime.close()
+    answering(Scripted(["Never."]))
+    later = Runtime(runtime.services.folders)
+    watched = Watched(later)
+    assert await _once(later) == outcome
+    with pytest.raises(InvalidParams) as used:
+        await _once(later, "b")
+    assert used.value.data == {"path": "key"}
+    assert watched.done == []
+    await later.close()
+    assert [one.text for one in load(stored(*PAIR)).messages] == ["a", "One."]
+
+
+async def test_a_turn_that_a_kill_ended_is_interrupted_and_not_run_again(
+    runtime: Runtime, answering: Answering
+) -> None:
+    thread = Thread.open(stored(*PAIR), agent=PAIR.agent, instance=PAIR.instance)
+    thread.start_turn("k", digest_of(prompt("a", key="k")))
+    await thread.append(Message("user", "a"))
+    thread.accept(Message("user", "more"), "k2", digest_of(prompt("more", key="k2")))
+    thread.close()
+    answering(Scripted(["Next."]))
+    for text, key in (("a", "k"), ("more", "k2")):
+        outcome = await ask(runtime, text, key=key)
+        assert (outcome.done.stop_reason, outcome.turn, outcome.messages) == (
+            "interrupted", 1, (0, 1),
+        )  # fmt: skip
+    assert (await ask(runtime, "b", key="k3")).turn == 2
+    assert [one.text for one in load(stored(*PAIR)).messages] == ["a", "more", "b", "Next."]
+
+
+async def test_a_repeat_of_what_has_ended_waits_for_no_turn_and_is_never_busy(
+    runtime: Runtime, answering: Answering
+) -> None:
+    model = Held()
+    model.open.set()
+    answering(model)
+    outcome = await _once(runtime)
+    await runtime.session(PAIR).close()
+    model.open.clear()
+    model.reached.clear()
+    running = ask(runtime, "x")
+    await model.reached.wait()
+    for when_busy in ("reject", "steer", "queue"):
+        assert await _once(runtime, when_busy=when_busy) == outcome
+        with pytest.raises(InvalidParams):
+            await _once(runtime, "b", when_busy=when_busy)
+    with pytest.raises(Busy):
+        await ask(runtime, "y", key="new", when_busy="reject")
+    model.open.set()
+    await running
+    assert [one.text for one in await said(runtime)] == ["a", "Answer 1", "x", "Answer 2"]
+
+
+async def test_a_session_is_one_while_a_key_is_looked_up(
+    runtime: Runtime, answering: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking, go_on = threading.Event(), threading.Event()
+
+    def slowly(*arguments: Any) -> Any:
+        looking.set()
+        assert go_on.wait(PATIENCE_SECONDS)
+        return told_before(*arguments)
+
+    model = Held()
+    answering(model)
+    running = ask(runtime, "x")
+    await model.reached.wait()
+    session = runtime.session(PAIR)
+    monkeypatch.setattr(session_module, "told_before", slowly)
+    asked = _once(runtime, when_busy="reject")
+    await asyncio.to_thread(looking.wait, PATIENCE_SECONDS)
+    model.open.set()
+    await running
+    assert await session.close()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert runtime.session(PAIR) is session
+    go_on.set()
+    assert (await asked).turn == 2
+
+
+async def test_a_prompt_that_enters_a_turn_keeps_its_key_after_a_restart(
+    runtime: Runtime, answering: Answering
+) -> None:
+    model = Held()
+    answering(model)
+    running = ask(runtime, "x", key="k1")
+    await model.reached.wait()
+    entering = _once(runtime, when_busy="steer")
+    await until_seen(_has_entered)
+    model.open.set()
+    outcome = await running
+    assert await entering == outcome
+    await runtime.close()
+    later = Runtime(runtime.services.folders)
+    assert [await ask(later, "x", key="k1"), await _once(later)] == [outcome] * 2
+    await later.close()
+    assert model.calls == 2
+
+
+async def test_a_new_key_reads_no_file_once_the_thread_was_looked_through(
+    runtime: Runtime, answering: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches: list[Path] = []
+    find = outcomes.find_keys
+
+    def counted(path: Path) -> Any:
+        searches.append(path)
+        return find(path)
+
+    answering(Scripted([f"Answer {number}" for number in range(9)]))
+    monkeypatch.setattr(outcomes, "find_keys", counted)
+    for key in "abc":
+        await ask(runtime, "a", key=key)
+    assert [(await ask(runtime, "a", key=key)).done.text for key in "bca"] == [
+        "Answer 1", "Answer 2", "Answer 0",
+    ]  # fmt: skip
+    assert len(searches) == 1
 
 
 async def test_another_prompt_under_a_key_is_refused_and_another_pair_has_its_own(
@@ -106,7 +230,6 @@ async def test_another_prompt_under_a_key_is_refused_and_another_pair_has_its_ow
     await runtime.session(PAIR).close()
     with pytest.raises(InvalidParams) as used:
         await _once(runtime, "b")
-    assert runtime.find(PAIR) is None
     assert running.value.data == used.value.data == {"path": "key"}
     assert (await _once(runtime, "b", pair=Pair("assistant", "other"))).done.text == "Answer 2"
 
@@ -138,7 +261,8 @@ async def test_cancelling_the_first_once_its_turn_has_begun_is_the_outcome_of_bo
     await _taken_back(first)
     outcome = await second
     assert (outcome.done.stop_reason, outcome.turn) == ("cancelled", 1)
-    assert await _once(runtime) == outcome
+    # The error is what the turn's own task was ended by.
+    assert await _once(runtime) == replace(outcome, done=replace(outcome.done, error=None))
     assert model.calls == 1
 
 
@@ -237,42 +361,9 @@ async def test_a_prompt_that_enters_a_turn_keeps_its_key_for_that_turn(
     running = ask(runtime, "x")
     await model.reached.wait()
     entering, repeat = (_once(runtime, when_busy="steer") for _ in range(2))
-    await asyncio.sleep(0)
+    await until_seen(_has_entered)
     model.open.set()
     outcome = await running
     assert [await entering, await repeat, await _once(runtime)] == [outcome] * 3
     texts = [message.text for message in await said(runtime)]
     assert texts == ["x", "Answer 1", "a", "Answer 2"]
-
-
-async def test_what_nobody_asked_for_longest_is_forgotten_first(
-    runtime: Runtime, answering: Answering, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(keys, "KEPT_CHARACTERS", 2500)
-    answering(Scripted([f"Answer {number}" for number in range(9)]))
-
-    async def text(key: str) -> str:
-        return (await ask(runtime, "a", key=key)).done.text
-
-    assert [await text(key) for key in "aba"] == ["Answer 0", "Answer 1", "Answer 0"]
-    assert [await text(key) for key in "cab"] == ["Answer 2", "Answer 0", "Answer 3"]
-
-
-async def test_a_key_may_be_used_while_others_are_forgotten(
-    runtime: Runtime, answering: Answering, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(keys, "KEPT_CHARACTERS", 1)
-    model = Held()
-    model.open.set()
-    answering(model)
-    other = Pair("assistant", "other")
-    outcome = await ask(runtime, "a", key="last")
-    assert await ask(runtime, "a", key="last") == outcome
-    model.open.clear()
-    model.reached.clear()
-    held = ask(runtime, "a", other, key="held")
-    await model.reached.wait()
-    repeat = ask(runtime, "a", other, key="held")
-    await asyncio.sleep(0)
-    model.open.set()
-    assert await held == await repeat

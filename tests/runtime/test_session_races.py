@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from support.person import stored, write_config
 from support.sessions import prompt
 from treadle.agents.options import SessionOptions
-from treadle.errors import ModelUnreachable, RequestFailed
+from treadle.errors import ModelUnreachable, NotRunning, RequestFailed
 from treadle.models.answer import say_answer, say_partial
 from treadle.models.completion import Delta
 from treadle.runtime.outbox import Pair, SessionEvent, TurnEnded
@@ -45,7 +46,7 @@ class _Schedule:
         self.events: dict[Pair, list[SessionEvent]] = {pair: [] for pair in PAIRS}
         self.prompts: list[tuple[Pair, asyncio.Task[Outcome]]] = []
         self.asked: list[tuple[Pair, Prompt]] = []
-        self.steered: list[tuple[Pair, str, Steered]] = []
+        self.steered: list[tuple[Pair, str, asyncio.Task[Steered]]] = []
         self.others: list[asyncio.Task[Any]] = []
 
     async def answer(self, env: Env) -> None:
@@ -78,7 +79,8 @@ class _Schedule:
         for _ in range(self._chance.randint(4, 24)):
             self._act(self._chance.choice(PAIRS))
             await self._pause()
-        everything = [*(task for _, task in self.prompts), *self.others]
+        steered = (task for _, _, task in self.steered)
+        everything = [*(task for _, task in self.prompts), *steered, *self.others]
         # Less than a stop waits in vain: whatever is stopped here ends at once.
         async with asyncio.timeout(STOP_SECONDS - 0.5):
             await asyncio.gather(*everything, return_exceptions=True)
@@ -86,6 +88,10 @@ class _Schedule:
     async def prompt(self, pair: Pair, said: Prompt) -> Outcome:
         """Prompt as a handler does."""
         return await self._session(pair).prompt(said)
+
+    async def steer(self, pair: Pair, text: str) -> Steered:
+        """Steer as a handler does."""
+        return await self._session(pair).steer(prompt(text))
 
     async def close(self, pair: Pair) -> bool:
         """Close as a handler does."""
@@ -110,7 +116,7 @@ class _Schedule:
 
     def _steer(self, pair: Pair) -> None:
         text = f"word {len(self.steered)}"
-        self.steered.append((pair, text, self._session(pair).steer(prompt(text))))
+        self.steered.append((pair, text, asyncio.create_task(self.steer(pair, text))))
 
     def _prompt(self, pair: Pair) -> Prompt:
         """Ask in one of the ways there are; the same key always says the same."""
@@ -197,7 +203,8 @@ def _assert_ended_once(schedule: _Schedule, pair: Pair) -> None:
     ]
     begun = [turn for turn, _ in ends if turn is not None]
     assert begun == list(range(1, len(begun) + 1))
-    told = {turn: ended.done for turn, ended in ends}
+    # What a turn's own task was ended by is nobody's business later.
+    told = {turn: replace(ended.done, error=None) for turn, ended in ends}
     errors = [ended.error for _, ended in ends]
     for asked_of, task in schedule.prompts:
         if asked_of != pair or task.cancelled():
@@ -206,7 +213,7 @@ def _assert_ended_once(schedule: _Schedule, pair: Pair) -> None:
             assert isinstance(error, RequestFailed), error
             assert error in errors
         elif (outcome := task.result()).turn is not None:
-            assert told[outcome.turn] == outcome.done
+            assert told[outcome.turn] == replace(outcome.done, error=None)
         else:
             assert outcome.done.stop_reason in ("cancelled", "closed")
     seqs = [event.seq for event in schedule.events[pair]]
@@ -214,13 +221,19 @@ def _assert_ended_once(schedule: _Schedule, pair: Pair) -> None:
 
 
 def _assert_no_word_is_lost(schedule: _Schedule, pair: Pair) -> None:
-    """What entered a turn that has a number stands in the thread once, in that turn."""
+    """What entered a turn stands in the thread once, in that turn if it had a number."""
     kept = [(message.text, message.turn) for message in load(stored(*pair)).messages]
-    for of, text, steered in schedule.steered:
-        if of == pair:
-            places = [turn for said, turn in kept if said == text]
+    for of, text, task in schedule.steered:
+        if of != pair:
+            continue
+        places = [turn for said, turn in kept if said == text]
+        if (error := task.exception()) is not None:
+            assert (type(error), places) == (NotRunning, [])
+        elif task.result().injected:
+            assert len(places) == 1
+            assert task.result().turn in (None, *places)
+        else:
             assert len(places) <= 1
-            assert steered.turn is None or places == [steered.turn]
 
 
 async def _assert_usable(schedule: _Schedule, pair: Pair) -> None:

@@ -43,8 +43,10 @@ class Gate:
         await env.append(Message("assistant", f"Re {said}"))
 
 
-def _steer(runtime: Runtime, text: str, expected: int | None = None, pair: Pair = PAIR) -> Steered:
-    return runtime.session(pair).steer(prompt(text), expected)
+async def _steer(
+    runtime: Runtime, text: str, expected: int | None = None, pair: Pair = PAIR
+) -> Steered:
+    return await runtime.session(pair).steer(prompt(text), expected)
 
 
 def _kept(pair: Pair = PAIR) -> list[tuple[int, str]]:
@@ -67,9 +69,12 @@ async def test_while_the_thread_is_opened_text_enters_the_turn_that_is_about_to_
     running = ask(runtime, "a")
     await asyncio.sleep(0)
     with pytest.raises(NotRunning):
-        _steer(runtime, "no", expected=1)
-    assert _steer(runtime, "b") == Steered(injected=True)
+        await _steer(runtime, "no", expected=1)
+    steering = asyncio.create_task(_steer(runtime, "b"))
+    await asyncio.sleep(0)
+    assert not steering.done()
     go_on.set()
+    assert await steering == Steered(injected=True)
     assert (await running).messages == (0, 2)
     assert _kept() == [(1, "a"), (1, "b"), (1, "Fine.")]
 
@@ -87,7 +92,7 @@ async def test_while_it_waits_for_a_place_text_enters_it_and_others_are_served_i
     others = [ask(runtime, f"p{n}", pairs[n]) for n in (1, 2)]
     for each in watched[1:]:
         await each.until(lambda each=each: [one.queued for one in each.states][-1:] == [1])
-    assert _steer(runtime, "more", pair=pairs[1]) == Steered(injected=True)
+    assert await _steer(runtime, "more", pair=pairs[1]) == Steered(injected=True)
     gate.open.set()
     await asyncio.gather(first, *others)
     assert _kept(pairs[1]) == [(1, "p1"), (1, "more"), (1, "Re more")]
@@ -112,8 +117,8 @@ async def test_text_while_the_end_is_flushed_begins_a_turn_of_its_own(
     running = ask(runtime, "a")
     assert await asyncio.to_thread(flushing.wait, PATIENCE_SECONDS)
     with pytest.raises(NotRunning):
-        _steer(runtime, "no", expected=1)
-    assert _steer(runtime, "b") == Steered(injected=False)
+        await _steer(runtime, "no", expected=1)
+    assert await _steer(runtime, "b") == Steered(injected=False)
     entering = ask(runtime, "c", when_busy="steer")
     await asyncio.sleep(0)
     go_on.set()
@@ -133,10 +138,10 @@ async def test_text_after_a_cancel_or_a_close_begins_a_turn_and_text_before_it_i
         watched = Watched(runtime, pair)
         running = ask(runtime, "a", pair)
         await gate.reached.wait()
-        assert _steer(runtime, "before", pair=pair) == Steered(injected=True, turn=1)
+        assert await _steer(runtime, "before", pair=pair) == Steered(injected=True, turn=1)
         stopping = asyncio.create_task(getattr(runtime.session(pair), stop)())
         await asyncio.sleep(0)
-        assert _steer(runtime, "after", pair=pair) == Steered(injected=False)
+        assert await _steer(runtime, "after", pair=pair) == Steered(injected=False)
         assert await stopping in (1, True)
         await watched.until(lambda watched=watched: len(watched.done) == 2)
         assert (await running).done.stop_reason == ("cancelled", "closed")[number]
@@ -188,7 +193,7 @@ async def test_words_for_a_turn_that_will_not_end_are_kept_when_it_is_left_behin
     answering(stubborn)
     running = ask(runtime, "a")
     await began.wait()
-    assert _steer(runtime, "b").injected
+    assert (await _steer(runtime, "b")).injected
     assert await runtime.session(PAIR).cancel() == 1
     assert (await running).done.stop_reason == "cancelled"
     answering(Scripted(["Fine."]))
@@ -205,11 +210,11 @@ async def test_text_for_a_stranger_or_in_vain_leaves_nothing(
     runtime: Runtime, answering: Answering
 ) -> None:
     with pytest.raises(NotRunning):
-        _steer(runtime, "no", expected=1)
+        await _steer(runtime, "no", expected=1)
     assert runtime.find(PAIR) is None
     nobody = Pair("nobody", "x")
     watched = Watched(runtime, nobody)
-    assert _steer(runtime, "b", pair=nobody) == Steered(injected=False)
+    assert await _steer(runtime, "b", pair=nobody) == Steered(injected=False)
     await watched.until(lambda: bool(watched.done))
     await asyncio.sleep(0)
     await asyncio.sleep(0)

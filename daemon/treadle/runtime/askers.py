@@ -77,6 +77,11 @@ class Askers:
         self._askers.remove(asker)
         return True
 
+    def become_repeats(self) -> None:
+        """Note that an earlier turn answers all of them."""
+        for asker in self._askers:
+            asker.is_repeat = True
+
     def tell(self, payload: StepStarted | TurnPayload) -> None:
         """Tell those whose own turn this is."""
         for asker in tuple(self._askers):

@@ -8,7 +8,6 @@ from treadle.agents.catalogue import Catalogue
 from treadle.folders import Folders
 from treadle.models.provider import Models
 from treadle.runtime.expiry import Expiry
-from treadle.runtime.keys import Keys
 from treadle.runtime.outbox import Pair
 from treadle.thread.thread import Thread
 
@@ -19,7 +18,6 @@ class Services:
     Attributes:
         memory: the threads that are kept in memory only (`durability = "memory"`), also of
             sessions that are closed; they live as long as the daemon.
-        keys: prompts that run once, also across sessions that are closed and opened anew.
         expiry: deletes threads whose time has come.
     """
 
@@ -28,7 +26,6 @@ class Services:
         self.catalogue = Catalogue(folders.config)
         self.models = Models(folders.cache)
         self.memory: dict[Pair, Thread] = {}
-        self.keys = Keys()
         self.expiry = Expiry(folders.data, self.catalogue)
         self._turn_slots: asyncio.Semaphore | None = None
 

@@ -22,6 +22,7 @@ from treadle.errors import (
     TreadleError,
 )
 from treadle.runtime.askers import Asker, tell_whole
+from treadle.runtime.keys import Keys, digest_of, told_before
 from treadle.runtime.lane import Job, Lane
 from treadle.runtime.opened import Opened, Terms, open_session
 from treadle.runtime.outbox import (
@@ -78,6 +79,8 @@ class Session:
         self._lane = Lane(on_told=self._announce, on_empty=self._rest)
         self._opened: Opened | None = None
         self._turns = TurnQueue()
+        self._keys = Keys()
+        self._arriving = 0  # prompts that are looked up before they have a place in the lane
         self._running: TurnInFlight | None = None
         self._recovery = Recovery(self._announce)
         self._storage: Storage = "ok"  # what is known of it while no thread is held
@@ -181,39 +184,49 @@ class Session:
             OptionsDiffer: it is to enter a turn of a session that is open with other options.
             TreadleError: the turn ended with an error.
         """
-        known = self._known(prompt)
-        if isinstance(known, Outcome):
-            tell_whole(prompt, known)
-            return known
-        turn = known or self._entered(prompt) or self._begin(prompt)
-        asker = turn.askers.join(prompt, is_repeat=known is not None)
-        self._services.keys.begin(self.pair, prompt, turn)
+        running = self._running_under_key(prompt)
+        if running is None and prompt.key is not None and self._turns:
+            outcome = await self._answered_before(prompt, prompt.key)
+            if outcome is not None:
+                tell_whole(prompt, outcome)
+                return outcome
+            running = self._running_under_key(prompt)
+        turn = running or self._entered(prompt) or self._begin(prompt)
+        asker = turn.askers.join(prompt, is_repeat=running is not None)
+        self._keys.begin(prompt, turn)
         try:
             return await asker.outcome
         except asyncio.CancelledError:
             await self._stop(turn, asker)
             raise
 
-    def steer(self, said: Prompt, expected_turn: int | None = None) -> Steered:
+    async def steer(self, said: Prompt, expected_turn: int | None = None) -> Steered:
         """Say something into the turn that runs or is about to; where none is, begin one.
 
-        Text that enters a turn that then never begins goes the way of that turn's own prompt.
+        What entered a turn is on disk, whatever then becomes of the turn: where that never
+        begins, it is in the thread all the same, unanswered.
 
         Args:
             said: what is said, and the terms of a turn that it begins.
             expected_turn: the only turn that it may enter; then it begins none.
 
+        Contract: suspends only while the thread is being opened.
+
         Raises:
-            NotRunning: the expected turn has ended or not begun.
+            NotRunning: the expected turn has ended or not begun; or the one that it entered was
+                stopped before there was a thread to keep it in.
             WrongTurn: another turn runs.
+            TreadleError: the thread of the turn that it entered cannot be opened.
         """
         if expected_turn is not None:
             self._require_running(expected_turn)
         turn = self._turns.open
-        if turn is not None and turn.inbox.put(*said.messages):
-            return Steered(injected=True, turn=turn.number)
-        self._begin(said)
-        return Steered(injected=False)
+        if turn is None:
+            self._begin(said)
+            return Steered(injected=False)
+        if await turn.promise(said.messages) is None:
+            raise _not_said(turn)
+        return Steered(injected=True, turn=turn.number)
 
     async def stop_prompt(self, prompt: Prompt) -> bool:
         """Stop this very prompt, whether it runs or waits; its outcome is `cancelled`.
@@ -298,20 +311,51 @@ class Session:
             self._leave_if_unused()
             raise
 
-    def _known(self, prompt: Prompt) -> TurnInFlight | Outcome | None:
-        """Return what answers a prompt that was asked before, by its key.
+    def _running_under_key(self, prompt: Prompt) -> TurnInFlight | None:
+        """Return the turn that is to answer a prompt that was asked before, by its key.
 
         Raises:
             InvalidParams: another prompt was asked under its key.
         """
         try:
-            known = self._services.keys.find(self.pair, prompt)
+            return self._keys.find(prompt)
         except InvalidParams:
             self._leave_if_unused()
             raise
-        if isinstance(known, Outcome):
+
+    async def _answered_before(self, prompt: Prompt, key: str) -> Outcome | None:
+        """Return what a prompt's key came to, where that need not wait for the prompt's turn.
+
+        Raises:
+            InvalidParams: another prompt was asked under its key.
+            ThreadUnreadable: the thread's file cannot be read.
+        """
+        self._arriving += 1
+        try:
+            outcome = await self._looked_up(prompt, key)
+        except BaseException:
+            self._arriving -= 1
             self._leave_if_unused()
-        return known
+            raise
+        self._arriving -= 1
+        if outcome is not None:
+            self._leave_if_unused()
+        return outcome
+
+    async def _looked_up(self, prompt: Prompt, key: str) -> Outcome | None:
+        """Look a key up while turns run; suspends only where that is not to be had at once."""
+        if prompt.when_busy == "steer":
+            # What is kept of it names the turn that it enters.
+            while (turn := self._turns.open) is not None and turn.number is None:
+                await turn.has_begun()
+                if turn.cause in ("closed", "interrupted"):
+                    return Outcome(TurnDone(turn.cause, "", Usage(), 0))
+        thread = self.thread
+        knows = None if thread is None else thread.knows_key(key)
+        if thread is None or knows is False or (knows is None and prompt.when_busy == "queue"):
+            # It is looked up when its turn comes.
+            return None
+        return await asyncio.to_thread(told_before, prompt, thread)
 
     def _entered(self, prompt: Prompt) -> TurnInFlight | None:
         """Let a prompt into the turn that runs, if it wants that and there is one.
@@ -327,12 +371,20 @@ class Session:
             return None
         terms = self._terms or Terms(self._turns.options(turn), None)
         terms.require(prompt.options)
-        turn.inbox.put(*prompt.messages)
+        if prompt.key is not None and turn.thread is not None:
+            first, *rest = prompt.messages
+            turn.inbox.put(turn.thread.accept(first, prompt.key, digest_of(prompt)))
+            turn.inbox.put(*map(turn.thread.accept, rest))
+        else:
+            turn.inbox.put(*prompt.messages)
         return turn
 
     def _begin(self, prompt: Prompt) -> TurnInFlight:
         """Give a prompt a turn at the end of the lane."""
         turn = TurnInFlight()
+        if prompt.key is not None:
+            # As long as it may turn out that nothing is to run, nothing may enter it.
+            turn.inbox.seal()
         self._turns.add(turn, prompt, self._submit(lambda: self._run_prompt(prompt, turn)))
         if len(self._turns) > 1:
             self._announce()
@@ -387,8 +439,9 @@ class Session:
     async def _run_prompt(self, prompt: Prompt, turn: TurnInFlight) -> None:
         """Run a prompt's turn in the lane; whatever happens, it ends exactly once, and is told."""
         error: TreadleError | None = None
+        known: Outcome | TreadleError | None = None
         try:
-            await self._run_turn(prompt, turn)
+            known = await self._run_turn(prompt, turn)
         except TurnStopped as stopped:
             if stopped.left_behind:
                 await self._let_go_at_once(turn)
@@ -398,20 +451,36 @@ class Session:
             logger.exception("a turn failed in a way nobody foresaw")
             error = InternalError("the turn failed inside the daemon; its log says how")
         finally:
+            self._keep_promises(turn)
             self._turns.remove(turn)
             self._running = None
             done = turn.end(error)
+        if known is not None:
+            turn.askers.become_repeats()
+            self._conclude(turn, known)
+            return
         self._tell_the_end(turn, TurnEnded(done, error))
         self._conclude(turn, error or Outcome(done, turn.number, turn.messages))
 
     def _conclude(self, turn: TurnInFlight, outcome: Outcome | TreadleError) -> None:
         """Give everybody who asked for a turn its outcome."""
-        for key in turn.askers.wanted_keys():
-            self._services.keys.conclude(self.pair, key, outcome)
+        self._keys.end(turn.askers.wanted_keys())
         turn.askers.settle(outcome)
 
-    async def _run_turn(self, prompt: Prompt, turn: TurnInFlight) -> None:
+    def _keep_promises(self, turn: TurnInFlight) -> None:
+        """Say what was promised to a turn that did not come to saying it."""
+        if turn.thread is None or self._opened is None or turn.thread is not self._opened.thread:
+            return
+        try:
+            turn.thread.say_accepted()
+        except TreadleError:
+            logger.exception("what was said to a turn that never began could not be kept")
+
+    async def _run_turn(self, prompt: Prompt, turn: TurnInFlight) -> Outcome | TreadleError | None:
         """Take a prompt's turn.
+
+        Returns:
+            What its key came to before, or that another prompt has it; None where it has run.
 
         Raises:
             TurnStopped: it was stopped, maybe before it began.
@@ -422,6 +491,18 @@ class Session:
         opened = await self._ensure_open(prompt.options, prompt.default_cwd)
         if opened.thread.storage != self._announced.storage:
             self._announce()
+        metadata = {"session_id": "/".join(self.pair)}
+        if prompt.key is not None:
+            try:
+                known = await asyncio.to_thread(told_before, prompt, opened.thread)
+            except InvalidParams as used:
+                return used
+            if known is not None:
+                return known
+            metadata |= {"key": prompt.key, "asked": digest_of(prompt)}
+            if turn.cause is None:
+                turn.inbox.open()
+        turn.open(opened.thread)
         agent = await opened.agent(prompt.max_turns, turn.inbox)
         slots = await self._services.turn_slots()
         if slots.locked():
@@ -430,10 +511,10 @@ class Session:
         try:
             turn.follow(agent, opened.thread)
             self._listen(agent, turn)
-            metadata = {"session_id": "/".join(self.pair)}
             await turn.run(agent.start(prompt.messages, metadata=metadata))
         finally:
             slots.release()
+        return None
 
     def _listen(self, agent: Agent, turn: TurnInFlight) -> None:
         """Make the agent's events the session's."""
@@ -558,8 +639,16 @@ class Session:
             self._idling = asyncio.get_running_loop().call_later(
                 self._opened.idle_seconds, lambda: self._lane.submit(self._evict)
             )
-        elif self._terms is None:
+        elif self._terms is None and not self._arriving:
             self._on_rest(self)
+
+
+def _not_said(turn: TurnInFlight) -> TreadleError:
+    """Say why what entered a turn was not said; returned, for the caller to raise."""
+    error = turn.done.error if turn.done else None
+    if isinstance(error, TreadleError):
+        return error
+    return NotRunning("the turn was stopped before it began, so this was not said; say it again")
 
 
 def _never_begun() -> Outcome:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from treadle.errors import TreadleError
 from treadle.runtime.askers import Askers
-from treadle.thread.message import Usage
+from treadle.thread.message import Message, Usage
 from treadle.thread.records import StopReason
 from treadle.thread.thread import Thread
 from treadle.turn.agent import Agent
@@ -62,6 +62,7 @@ class TurnInFlight:
         number: the turn's number, once its thread has given it one.
         done: how it ended, once it has.
         messages: the ordinals of its first and last message, once it has ended.
+        thread: where what is said to it is kept; None while that is being opened.
         inbox: what is said to it while it runs; sealed when it is told to stop.
         askers: the prompts that it answers.
     """
@@ -72,17 +73,53 @@ class TurnInFlight:
         self.number: int | None = None
         self.done: TurnDone | None = None
         self.messages: tuple[int, int] | None = None
+        self.thread: Thread | None = None
         self.inbox = Inbox()
         self.askers = Askers()
         self._task: asyncio.Task[Any] | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._leave: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended = asyncio.Event()
+        self._has_thread = asyncio.Event()
+        self._has_begun = asyncio.Event()
+        self._promised: list[Message] = []
 
     @property
     def has_ended(self) -> bool:
         """Whether its outcome is known."""
         return self._ended.is_set()
+
+    async def promise(self, messages: Sequence[Message]) -> Thread | None:
+        """Let messages into the turn, which takes them, and keep them: a kill loses none.
+
+        Contract: all is done before this suspends, unless the thread is still being opened.
+
+        Returns:
+            The thread that has them; None where the turn ended before it had one, and nothing
+            of them was said.
+        """
+        if self.thread is None:
+            self.inbox.put(*messages)
+            self._promised += messages
+            await self._has_thread.wait()
+        else:
+            self.inbox.put(*map(self.thread.accept, messages))
+        return self.thread
+
+    async def has_begun(self) -> None:
+        """Wait until the turn has a number, or has ended."""
+        await self._has_begun.wait()
+
+    def open(self, thread: Thread) -> None:
+        """Give it the thread in which what was promised is kept from now on.
+
+        Raises:
+            ConfigurationError: what was said can never be kept.
+        """
+        promised = {id(message) for message in self._promised}
+        self.inbox.change(lambda one: thread.accept(one) if id(one) in promised else one)
+        self.thread = thread
+        self._has_thread.set()
 
     def follow(self, agent: Agent, thread: Thread) -> None:
         """Keep what the agent tells of this turn, whose messages go to `thread`."""
@@ -92,6 +129,7 @@ class TurnInFlight:
 
         def step(env: Env, _: object) -> None:
             self.number = env.metadata.get("turn")
+            self._has_begun.set()
 
         def done(env: Env, done: TurnDone) -> None:
             self.number = env.metadata.get("turn")
@@ -165,7 +203,8 @@ class TurnInFlight:
         Returns:
             How it ended; a turn that never began, or was left behind, did not say so itself.
         """
-        self._ended.set()
+        for event in (self._ended, self._has_thread, self._has_begun):
+            event.set()
         self.inbox.seal()
         for timer in self._timers:
             timer.cancel()

@@ -5,16 +5,26 @@ Owns which turns have keys and what is left of such a turn. Refuses to know who 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from treadle.thread.message import LINE_START, Message, Usage
-from treadle.thread.records import TURN_START, RecordLine, TurnRecord, decode_record
+from treadle.thread.records import (
+    STEERED_START,
+    TURN_START,
+    RecordLine,
+    TurnRecord,
+    decode_record,
+)
 from treadle.thread.replay import UNREADABLE, decode, lines_of, opened
 
-# Stands in the line of every turn that has a key.
+# Stands in every line that has a key.
 _KEY = b'"key"'
+# Stands in the line of every start of a turn.
+_START = b'"event":"start"'
+_MAY_HAVE_KEYS = (TURN_START, STEERED_START)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +50,133 @@ class TurnOutcome:
     messages: tuple[int, int] | None
 
 
-def find_keys(path: Path) -> dict[str, int]:
-    """Find where the last turn of each key starts, in bytes.
+class KeyPlace(NamedTuple):
+    """Where in a file, in bytes, the turn of a key starts, and where the key itself stands.
+
+    Those differ where the key's prompt entered a turn that ran.
+    """
+
+    start: int
+    key: int
+
+
+class TurnKeys:
+    """The keys of one open thread, and what their turns came to.
+
+    Its file is looked through once, when somebody first asks for a key that is not among those
+    since it was opened.
+
+    Args:
+        path: the thread's file; None for a thread in memory.
+
+    Contract: `outcome_of` may block, and so be called in a worker thread meanwhile.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._stored: dict[str, KeyPlace] | None = None  # those in the file, once looked for
+        self._new: dict[str, KeyPlace] = {}  # those since it was opened
+        self._kept: dict[str, TurnOutcome] = {}  # what no file has
+        self._running: dict[str, str] = {}  # digests of the prompts of the turn that runs
+        self._start: int | None = None
+
+    def forget(self) -> None:
+        """Begin anew: the file is another one."""
+        self._stored, self._new, self._kept = None, {}, {}
+
+    def take(self, other: TurnKeys) -> None:
+        """Know what another thread in memory knew."""
+        self._kept = dict(other._kept)
+
+    def begin(self, offset: int | None, key: str, asked: str) -> None:
+        """Note that a turn begins.
+
+        Args:
+            offset: where its line begins; None where it is not in the file yet.
+            key: its prompt's key, if it has one.
+            asked: a digest of that prompt.
+        """
+        self._start, self._running = offset, {}
+        self.note(offset, key, asked)
+
+    def note(self, offset: int | None, key: str, asked: str) -> None:
+        """Note that the turn that runs has a key, as `begin` does."""
+        if not key:
+            return
+        self._running[key] = asked
+        self._kept.pop(key, None)
+        self._new.pop(key, None)
+        if self._start is not None and offset is not None:
+            self._new[key] = KeyPlace(self._start, offset)
+
+    def end(self, began: TurnRecord, ended: TurnRecord, said: Sequence[Message]) -> None:
+        """Note how the turn that runs ended.
+
+        Args:
+            began: its start.
+            ended: its end.
+            said: its messages.
+        """
+        for key, asked in self._running.items():
+            outcome = outcome_of(asked, began, [*said, ended])
+            if outcome is not None and (self._path is None or key not in self._new):
+                self._kept[key] = outcome
+        self._running = {}
+
+    def knows(self, key: str) -> bool | None:
+        """Tell whether a turn had this key; None where the file has to be looked through first."""
+        if key in self._running or key in self._new or key in self._kept:
+            return True
+        if self._path is None:
+            return False
+        return None if self._stored is None else key in self._stored
+
+    def outcome_of(self, key: str) -> TurnOutcome | None:
+        """Return what the last turn under a key came to; it may block.
+
+        Returns:
+            None where no turn had this key, the last one ended with an error, or it runs.
+
+        Raises:
+            ThreadUnreadable: the file cannot be read.
+        """
+        if key in self._running:
+            return None
+        if self._path is None or key in self._kept:
+            return self._kept.get(key)
+        try:
+            # A turn may begin meanwhile: its keys are among the new ones.
+            if self._stored is None and key not in self._new:
+                self._stored = find_keys(self._path)
+            place = self._new.get(key) or (self._stored or {}).get(key)
+            return None if place is None else outcome_at(self._path, key, place)
+        except FileNotFoundError:
+            return None
+
+
+def find_keys(path: Path) -> dict[str, KeyPlace]:
+    """Find the last turn of each key.
 
     Raises:
         FileNotFoundError: there is no file.
         ThreadUnreadable: it cannot be opened.
     """
-    found: dict[str, int] = {}
-    offset = 0
+    found: dict[str, KeyPlace] = {}
+    start = offset = 0
     with opened(path) as file:
         for line in lines_of(file):
-            if line.startswith(TURN_START) and _KEY in line:
-                turn = _turn_of(line)
-                if turn is not None and turn.event == "start" and turn.key:
-                    found[turn.key] = offset
+            if line.startswith(TURN_START) and _START in line:
+                start = offset
+            if line.startswith(_MAY_HAVE_KEYS) and _KEY in line:
+                key = _key_of(line).key
+                if key:
+                    found[key] = KeyPlace(start, offset)
             offset += len(line)
     return found
 
 
-def outcome_at(path: Path, key: str, offset: int) -> TurnOutcome | None:
-    """Read what the turn came to whose start is at `offset`.
+def outcome_at(path: Path, key: str, place: KeyPlace) -> TurnOutcome | None:
+    """Read what the turn of a key came to.
 
     Returns:
         None where it ended with an error, which uses no key up, or where it is not there.
@@ -70,20 +186,23 @@ def outcome_at(path: Path, key: str, offset: int) -> TurnOutcome | None:
         ThreadUnreadable: it cannot be opened.
     """
     with opened(path) as file:
-        file.seek(offset)
+        file.seek(place.key)
+        said = _key_of(next(lines_of(file), b""))
+        file.seek(place.start)
         lines = lines_of(file)
         start = _turn_of(next(lines, b""))
-        if start is None or start.event != "start" or start.key != key:
+        if said.key != key or start is None or start.number != said.turn:
             return None
-        return outcome_of(start, _decoded(lines))
+        return outcome_of(said.asked, start, _decoded(lines))
 
 
 def outcome_of(
-    start: TurnRecord, lines: Iterable[Message | TurnRecord | None]
+    asked: str, start: TurnRecord, lines: Iterable[Message | TurnRecord | None]
 ) -> TurnOutcome | None:
     """Sum up a turn.
 
     Args:
+        asked: the digest of the prompt that asks.
         start: how it began.
         lines: what follows; None for a message that cannot be read.
 
@@ -104,7 +223,7 @@ def outcome_of(
     if end.stop_reason == "error":
         return None
     return TurnOutcome(
-        start.asked,
+        asked,
         start.number,
         text,
         end.stop_reason or "interrupted",
@@ -127,6 +246,27 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[Message | TurnRecord | None]:
                 yield decoded.turn
         else:
             yield decoded
+
+
+class _Key(NamedTuple):
+    """A key, the digest of its prompt, and the number of the turn."""
+
+    key: str = ""
+    asked: str = ""
+    turn: int = 0
+
+
+def _key_of(line: bytes) -> _Key:
+    """Read the key of a line; an empty one where it has none."""
+    try:
+        record = decode_record(line)
+    except UNREADABLE:
+        return _Key()
+    if record.turn is not None and record.turn.event == "start":
+        return _Key(record.turn.key, record.turn.asked, record.turn.number)
+    if record.steered is not None:
+        return _Key(record.steered.key, record.steered.asked, record.steered.turn)
+    return _Key()
 
 
 def _turn_of(line: bytes) -> TurnRecord | None:

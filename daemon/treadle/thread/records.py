@@ -137,11 +137,21 @@ class RewoundRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SteeredRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message that was accepted for a turn, in its plain form; its own line is to follow."""
+    """A message that was accepted for a turn, in its plain form; its own line is to follow.
+
+    Args:
+        message: the message.
+        at: when.
+        turn: the number of the turn; 0 where it was accepted before that began.
+        key: the key under which its prompt runs once.
+        asked: a digest of that prompt.
+    """
 
     message: dict[str, Any]
     at: str = ""
     turn: int = 0
+    key: str = ""
+    asked: str = ""
 
 
 class SetAsideRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -169,8 +179,9 @@ class RecordLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 # How the line of a compaction begins: a thread is resumed from the last one.
 COMPACTED_START = b'{"compacted"'
-# How the line of a turn begins: keys are looked for in these.
+# How the line of a turn begins, and that of an accepted message: keys are looked for in these.
 TURN_START = b'{"turn"'
+STEERED_START = b'{"steered"'
 
 
 def encode_record(record: Record) -> bytes:

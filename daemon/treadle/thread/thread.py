@@ -29,7 +29,7 @@ from treadle.thread.journal import Journal, Storage, take
 from treadle.thread.lock import ThreadLock
 from treadle.thread.memory import Memory
 from treadle.thread.message import Message, Usage, decode_line, encode_line, from_plain, now
-from treadle.thread.outcomes import TurnOutcome, find_keys, outcome_at, outcome_of
+from treadle.thread.outcomes import TurnKeys, TurnOutcome
 from treadle.thread.reading import Reading
 from treadle.thread.records import (
     FORMAT_VERSION,
@@ -81,8 +81,7 @@ class Thread:
         self._began: TurnRecord | None = None  # the turn that runs now
         self._first = 0  # the ordinal of the first message that the last turn says, or would
         self._steered: list[SteeredRecord] = []
-        self._keys: dict[str, int] | None = None  # where in the file turns with keys start
-        self._outcomes: dict[str, TurnOutcome] = {}  # of a thread without a file
+        self._keys = TurnKeys(path)
         self._closed = False
         self._lock: ThreadLock | None = None
         self._journal: Journal | None = None
@@ -127,7 +126,7 @@ class Thread:
         thread = cls(None)
         if after is not None:
             thread._memory.copy(after._memory)
-            thread._outcomes = dict(after._outcomes)
+            thread._keys.take(after._keys)
             thread.blobs = after.blobs
             thread.turns = after.turns
             thread.created = False
@@ -146,7 +145,7 @@ class Thread:
             NoSuchOrdinal: the conversation does not hold `at`.
         """
         copied = Thread.in_memory(after=self)
-        copied._outcomes = {}
+        copied._keys.forget()
         if at is None and self._began is not None:
             at = last_finished(self._memory.history, self._first, self._memory.numbered())
         if at is not None:
@@ -231,12 +230,14 @@ class Thread:
         record = TurnRecord(
             self.turns + 1, "start", now(), key=key, asked=asked, messages=self.count
         )
-        offset = self._record(record)
-        if key and self._keys is not None:
-            self._keys[key] = offset
+        self._keys.begin(self._place(self._record(record)), key, asked)
         self.turns += 1
         self._began, self._first = record, self.count
         return self.turns
+
+    def knows_key(self, key: str) -> bool | None:
+        """Tell whether a turn had this key; None where the file has to be looked through first."""
+        return self._keys.knows(key)
 
     def outcome_of(self, key: str) -> TurnOutcome | None:
         """Return what the last turn under a key came to; it may block.
@@ -247,17 +248,7 @@ class Thread:
         Raises:
             ThreadUnreadable: the file cannot be read.
         """
-        if self._began is not None and self._began.key == key:
-            return None
-        if self.path is None:
-            return self._outcomes.get(key)
-        try:
-            if self._keys is None:
-                self._keys = find_keys(self.path)
-            offset = self._keys.get(key)
-            return None if offset is None else outcome_at(self.path, key, offset)
-        except FileNotFoundError:
-            return None
+        return self._keys.outcome_of(key)
 
     async def append(self, message: Message) -> Message:
         """Say a message: it is with the operating system when this returns.
@@ -292,17 +283,22 @@ class Thread:
         self._say_accepted()
         record = TurnRecord(self._began.number, "end", now(), stop_reason, usage, steps)
         self._record(record)
-        self._note_outcome(self._began, record)
+        self._keys.end(self._began, record, self._memory.since(self._first))
         self._began = None
         if self._journal is not None:
             await self._journal.flush()
 
-    def accept(self, message: Message) -> Message:
+    def accept(self, message: Message, key: str = "", asked: str = "") -> Message:
         """Promise that a message will be said in this turn: a kill does not lose it.
 
         Append what this returns, and not what was given: its line is told by its time. What was
         not appended when the turn ends is appended then, and what a kill left is when the thread
         is opened again.
+
+        Args:
+            message: what is to be said.
+            key: under which its prompt runs once; only while a turn is running.
+            asked: a digest of that prompt.
 
         Returns:
             The message, stamped with its time.
@@ -314,10 +310,16 @@ class Thread:
         self.blobs.hold(message)
         _, kept = _as_kept(msgspec.structs.replace(message, at=message.at or now()))
         turn = self._began.number if self._began else 0
-        record = SteeredRecord(msgspec.json.decode(encode_line(kept)), now(), turn)
-        self._record(record)
+        plain = msgspec.json.decode(encode_line(kept))
+        record = SteeredRecord(plain, now(), turn, key, asked)
+        self._keys.note(self._place(self._record(record)), key, asked)
         self._steered.append(record)
         return kept
+
+    def say_accepted(self) -> None:
+        """Say what was accepted for a turn that will not begin."""
+        self._require_open()
+        self._say_accepted()
 
     def rewind(self, to: int) -> int:
         """End the conversation at an ordinal; what is beyond it stays in the file.
@@ -410,7 +412,8 @@ class Thread:
         self._journal = Journal.open(path, lock, self._on_storage)
         self._journal.before_write = self.blobs.write
         self._memory.take(loaded)
-        self._steered, self._keys = loaded.steered, None
+        self._steered = loaded.steered
+        self._keys.forget()
         self.turns = loaded.turns
         self.created = loaded.size_bytes == 0 and not loaded.report.torn_bytes
         self.report = loaded.report
@@ -517,13 +520,9 @@ class Thread:
         except OSError:
             return 0
 
-    def _note_outcome(self, began: TurnRecord, end: TurnRecord) -> None:
-        """Keep what a turn with a key came to, where no file does."""
-        if began.key and self.path is None:
-            lines: list[Message | TurnRecord] = [*self._memory.since(self._first), end]
-            outcome = outcome_of(began, lines)
-            if outcome is not None:
-                self._outcomes[began.key] = outcome
+    def _place(self, offset: int) -> int | None:
+        """Return where a line lies; None where it waits to be written."""
+        return offset if self.storage == "ok" else None
 
     def _require_held(self, ordinal: int) -> None:
         if not self._memory.history.holds(ordinal):

@@ -44,7 +44,8 @@ class Env:
         messages: the turn's input at first; one list object for the whole turn, which grows only
             by the methods below.
         metadata: `session_id`, `turn`, `started_at`, `timings` (where the turn's time went, in
-            seconds, by `timed`), and extensions' keys, which contain a dot.
+            seconds, by `timed`), `key` and `asked` (under which its prompt runs once, and a
+            digest of that), and extensions' keys, which contain a dot.
         tools: what the model is told it may call.
         iteration: the passes of the loop, counted from 1.
         should_exit: set by whoever wants the loop to end after this pass.

@@ -13,7 +13,7 @@ from treadle.stack.stack import App
 from treadle.thread.message import ROLES, Message
 from treadle.turn.env import Env
 
-_OWN_METADATA = frozenset({"session_id", "turn", "started_at", "timings"})
+_OWN_METADATA = frozenset({"asked", "key", "session_id", "turn", "started_at", "timings"})
 
 
 class LintError(AssertionError):

@@ -53,7 +53,8 @@ class SessionLog:
                 thread.close()
 
     async def _run_turn(self, env: Env, thread: Thread) -> None:
-        env.metadata["turn"] = thread.start_turn()
+        key, asked = env.metadata.get("key", ""), env.metadata.get("asked", "")
+        env.metadata["turn"] = thread.start_turn(key, asked)
         error: BaseException | None = None
         try:
             await env.resume(thread, thread.view())

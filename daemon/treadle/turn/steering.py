@@ -8,6 +8,7 @@ was about to end.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from treadle.errors import ConfigurationError
 from treadle.stack.stack import App
@@ -62,6 +63,10 @@ class Inbox:
     def take(self) -> Message | None:
         """Take out what waits longest; None where nothing does."""
         return self._waiting.popleft() if self._waiting else None
+
+    def change(self, change: Callable[[Message], Message]) -> None:
+        """Put another message in the place of each that waits."""
+        self._waiting = deque(map(change, self._waiting))
 
     def seal(self) -> None:
         """Take nothing more; what waits can still be taken out."""

@@ -144,7 +144,7 @@ async def steer(params: SteerParams, peer: Peer) -> SteerResult:
         options=SessionOptions(),
         default_cwd=peer.default_cwd,
     )
-    return steer_result(peer.session(pair_of(params)).steer(said, params.expected_turn))
+    return steer_result(await peer.session(pair_of(params)).steer(said, params.expected_turn))
 
 
 @handles("session/cancel")
