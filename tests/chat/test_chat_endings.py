@@ -49,8 +49,10 @@ async def test_a_terminal_that_dies_ends_everything_and_loses_nothing(chat: Chat
         ("user", "faster"),
     ]
     assert kept[1]["partial"]
-    async with chat(lambda request: Answer("Got it.")) as (terminal, server):
-        await terminal.sees("▸ not sent yet, 麦克", "second line", "is back in the input")
+    # With something in the input, the status line tells of that and not of /help.
+    back = "is back in the input"
+    async with chat(lambda request: Answer("Got it."), ready=back) as (terminal, server):
+        await terminal.sees("▸ not sent yet, 麦克", "second line", back)
         terminal.keys("Enter")
         await terminal.sees("Got it.")
         assert last_user_text(server.requests[0]) == "not sent yet, 麦克\nsecond line"

@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli import agents, call, exit_codes, model, prompt, sessions, streams
+from treadle.cli import agents, call, exit_codes, model, prompt, streams
 from treadle.cli.chat import command as chat
 from treadle.cli.client import RemoteError
 from treadle.cli.doctor.command import doctor
+from treadle.cli.sessions import command as sessions
 from treadle.errors import TreadleError
 from treadle.version import __version__
 

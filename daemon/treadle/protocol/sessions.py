@@ -231,7 +231,7 @@ class ListResult(WireStruct):
 class ReadParams(Address):
     """Which messages to read, oldest first: `limit` of them, after `cursor`.
 
-    With `last` in the place of a cursor they begin so many before the end.
+    Without a cursor, `last` has them begin so many before the end.
     """
 
     cursor: str | None = None

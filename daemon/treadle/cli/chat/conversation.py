@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
@@ -74,15 +73,21 @@ class Conversation:
         return await self.ask(method, {**self.address, **params})
 
     async def last_messages(self, number: int) -> list[Any]:
-        """Return the last messages of the session's thread, at most `number`, oldest first.
+        """Return the last messages of the conversation, at most `number`, oldest first.
 
         Raises:
             RemoteError: they cannot be read.
         """
-        kept: deque[Any] = deque(maxlen=number)
-        async for page in self._client.pages("session/read", {**self.address, "limit": PAGE_SIZE}):
-            kept.extend(page["messages"])
-        return list(kept)
+        wanted = number
+        while True:
+            params = {**self.address, "last": wanted, "limit": min(wanted, PAGE_SIZE)}
+            pages = self._client.pages("session/read", params)
+            read = [message async for page in pages for message in page["messages"]]
+            held = [message for message in read if not message.get("rewound")]
+            if len(held) >= number or len(read) < wanted:
+                return held[-number:]
+            # What was rewound is in between.
+            wanted *= 2
 
     async def open(self) -> None:
         """Open the session and show where it was.

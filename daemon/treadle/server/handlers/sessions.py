@@ -183,10 +183,11 @@ async def read(params: ReadParams, peer: Peer) -> ReadResult:
     it stays right when the thread grows, or is rewound or compacted, between two pages.
 
     Raises:
-        InvalidParams: the cursor is none that a page of this view gave, or comes with `last`.
+        InvalidParams: the cursor is none that a page of this view gave.
     """
-    if params.cursor is not None and params.last is not None:
-        raise InvalidParams("a page begins either behind cursor or by last, not both", path="last")
+    if params.cursor is not None:
+        # Whoever turns the page says again what the first one was asked with.
+        params = msgspec.structs.replace(params, last=None)
     page = (
         partial(_view_page, params, _view_place(params.cursor))
         if params.view == "model"

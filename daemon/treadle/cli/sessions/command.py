@@ -9,7 +9,6 @@ import typer
 
 from treadle.cli import exit_codes
 from treadle.cli.client import local_client
-from treadle.cli.expire import expire
 from treadle.cli.options import (
     DEFAULT_AGENT,
     DEFAULT_INSTANCE,
@@ -17,12 +16,18 @@ from treadle.cli.options import (
     InstanceOption,
     JsonOption,
 )
+from treadle.cli.sessions.delete import delete
+from treadle.cli.sessions.expire import expire
+from treadle.cli.sessions.mend import repair, verify
+from treadle.cli.sessions.move import export, fork, import_
+from treadle.cli.sessions.show import PAGE_SIZE, show
+from treadle.cli.sessions.stored import thread_file
 from treadle.cli.streams import say, tell, to_json
-from treadle.folders import find_folders
-from treadle.thread.paths import thread_path, validate_name
 
-app = typer.Typer(help="Sessions: what is stored, and where.", no_args_is_help=True)
-app.command("expire")(expire)
+app = typer.Typer(
+    help="Sessions: what is stored, and where; moving, mending and deleting it.",
+    no_args_is_help=True,
+)
 
 
 @app.command("list")
@@ -46,17 +51,26 @@ def list_sessions(
 @app.command("path")
 def path(agent: AgentOption = DEFAULT_AGENT, instance: InstanceOption = DEFAULT_INSTANCE) -> None:
     """Print the file of a session's thread; deleting it starts the thread afresh."""
-    validate_name(agent, "agent")
-    validate_name(instance, "instance")
-    file = thread_path(find_folders().data, agent, instance)
+    file = thread_file(agent, instance)
     if not file.exists():
         tell(f"treadle: nothing is stored there; it would be {file}")
         raise typer.Exit(exit_codes.FAILED)
     print(file)
 
 
+# They are listed in this order.
+app.command("show")(show)
+app.command("export")(export)
+app.command("import")(import_)
+app.command("fork")(fork)
+app.command("delete")(delete)
+app.command("expire")(expire)
+app.command("verify")(verify)
+app.command("repair")(repair)
+
+
 async def _every_session(agent: str | None) -> list[Any]:
-    params = {} if agent is None else {"agent": agent}
+    params: dict[str, Any] = {"limit": PAGE_SIZE, **({} if agent is None else {"agent": agent})}
     async with local_client() as client:
         pages = client.pages("session/list", params)
         return [session async for page in pages for session in page["sessions"]]

@@ -24,9 +24,9 @@ def expire(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete the sessions that have expired by the table "retention" of config.toml, the oldest first.
+    """Delete the sessions that have expired by the table "retention" of config.toml.
 
-    A daemon does so by itself, once a day.
+    The oldest go first. A daemon does so by itself, once a day.
     """
     folders = find_folders()
     settings = Catalogue(folders.config).config().retention

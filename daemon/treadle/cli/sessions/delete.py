@@ -1,0 +1,44 @@
+"""`treadle sessions delete`: a thread and all that lies beside it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from treadle.cli.options import DEFAULT_AGENT, DEFAULT_INSTANCE, AgentOption, InstanceOption
+from treadle.cli.sanitise import clean_line
+from treadle.cli.sessions.stored import thread_file
+from treadle.cli.streams import tell
+from treadle.thread.whole import delete_thread
+
+
+def delete(
+    agent: AgentOption = DEFAULT_AGENT,
+    instance: InstanceOption = DEFAULT_INSTANCE,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a session's thread, with its damaged lines and its images and files.
+
+    A session that is open somewhere is not deleted: close it there first.
+    """
+    path = thread_file(agent, instance)
+    if not yes:
+        _ask(agent, instance)
+    tell("deleted" if delete_thread(path) else "nothing was stored there")
+
+
+def _ask(agent: str, instance: str) -> None:
+    """Go on only if the person says so.
+
+    Raises:
+        BadParameter: there is nobody to ask.
+        Exit: the person does not want it.
+    """
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("there is nobody to ask here; say --yes to delete the session")
+    named = f"{clean_line(agent)} · {clean_line(instance)}"
+    if not typer.confirm(f"Delete all that was said in {named}?", err=True):
+        tell("kept")
+        raise typer.Exit
