@@ -45,7 +45,7 @@ async def test_an_idle_session_lets_its_thread_go_and_comes_back_from_the_file(
 
     session = runtime.session(PAIR)
     assert (session.state, session.thread) == ("idle", None)
-    assert [(one.state, one.held_by) for one in await runtime.summaries()] == [("idle", None)]
+    assert [(one.state, one.held_by) for one in (await runtime.summaries())[0]] == [("idle", None)]
     assert [one.content for one in await said(runtime)] == ["a", "One."]
     with pytest.raises(OptionsDiffer):
         await session.resume(SessionOptions(max_turns=2))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from treadle.thread import catalogue
-from treadle.thread.catalogue import StoredThread, list_threads
+from treadle.thread.catalogue import StoredThread, ThreadIndex, list_threads
 from treadle.thread.message import Message, Usage
 from treadle.thread.paths import thread_path
 from treadle.thread.thread import Thread
@@ -86,3 +86,39 @@ async def test_messages_are_counted_across_the_pieces_a_file_is_read_in(
     for size in range(1, 40):
         monkeypatch.setattr(catalogue, "CHUNK_BYTES", size)
         assert [one.messages for one in list_threads(tmp_path)[0]] == [9]
+
+
+async def test_an_index_counts_again_only_what_has_changed_and_forgets_what_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [await store(tmp_path, "inbox", name, 2, 1) for name in ("a", LONG, "c")]
+    counted: list[str] = []
+    counting = catalogue._count_messages
+
+    def count(path: Path) -> int:
+        counted.append(path.name)
+        return counting(path)
+
+    def listed() -> dict[str, int]:
+        return {one.instance: index.look_at(one).messages for one in index.scan()[0]}
+
+    monkeypatch.setattr(catalogue, "_count_messages", count)
+    index = ThreadIndex(tmp_path)
+    assert listed() == listed() == {"a": 2, LONG: 2, "c": 2}
+    assert sorted(counted) == sorted(path.name for path in paths)
+    counted.clear()
+    with paths[1].open("ab") as file:
+        file.write(b'{"role":"user","content":"more"}\n')
+    paths[2].unlink()
+    # Of the same size, and written at another time.
+    data = paths[0].read_bytes()
+    paths[0].write_bytes(data.replace(b'{"role"', b'{"rule"', 1))
+    assert listed() == {"a": 1, LONG: 3}
+    assert sorted(counted) == sorted(path.name for path in paths[:2])
+    gone = index.scan()[0]
+    paths[1].unlink()
+    counted.clear()
+    assert {one.instance for one in index.scan()[0]} == {"a"}
+    assert [index.look_at(one).messages for one in gone if one.instance == "a"] == [1]
+    with pytest.raises(FileNotFoundError):
+        index.look_at(next(one for one in gone if one.instance == LONG))

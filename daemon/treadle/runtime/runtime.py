@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -16,13 +18,16 @@ from treadle.runtime.outbox import Pair, State
 from treadle.runtime.services import Services
 from treadle.runtime.session import Session
 from treadle.runtime.stored import copy_stored, keep_copy
-from treadle.thread.catalogue import list_threads
+from treadle.thread.catalogue import Listed, StoredThread, ThreadIndex
 from treadle.thread.files import check_regular
 from treadle.thread.paths import thread_path
 from treadle.thread.reading import Reading
 from treadle.thread.thread import Thread
 
 logger = logging.getLogger(__name__)
+
+# The pages of one list are asked for right after each other.
+LISTED_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,10 @@ class Runtime:
         self._sessions: dict[Pair, Session] = {}
         self._last_seqs: dict[Pair, int] = {}
         self._closing = False
+        self._index = ThreadIndex(folders.data)
+        self._listing = asyncio.Lock()  # the index is for one at a time
+        self._listed: dict[Pair, Listed] = {}
+        self._listed_at = -math.inf
         self.services.expiry.begin(lambda *pair: Pair(*pair) in self._sessions)
 
     def session(self, pair: Pair) -> Session:
@@ -70,32 +79,32 @@ class Runtime:
         """Return the pair's session if there is a live one."""
         return self._sessions.get(pair)
 
-    async def summaries(self, agent: str | None = None) -> list[SessionSummary]:
+    async def summaries(
+        self, agent: str | None = None, start: int = 0, limit: int | None = None
+    ) -> tuple[list[SessionSummary], bool]:
         """List sessions, open and stored, newest first.
+
+        Of those that are stored, only what is asked for is read.
 
         Args:
             agent: only this agent's.
+            start: how many to leave out.
+            limit: how many at most.
+
+        Returns:
+            The sessions, and whether more follow.
         """
-        stored, problems = await asyncio.to_thread(list_threads, self.services.folders.data)
-        for problem in problems:
-            logger.warning("left out of the list: %s: %s", problem.path, problem.message)
-        found = {
-            Pair(each.agent, each.instance): SessionSummary(
-                Pair(each.agent, each.instance),
-                self._state(Pair(each.agent, each.instance)),
-                each.messages,
-                each.updated_at,
-                each.held_by,
-            )
-            for each in stored
-        }
-        found |= {
-            pair: self._summary(pair, thread, found.get(pair))
-            for pair, thread in self._threads_here().items()
-        }
-        chosen = [each for each in found.values() if agent in (None, each.pair.agent)]
-        chosen.sort(key=lambda each: each.pair)
-        return sorted(chosen, key=lambda each: each.updated_at or "", reverse=True)
+        async with self._listing:
+            stored = await self._stored_now(is_first_page=not start)
+            here = self._threads_here()
+            found = [pair for pair in {**stored, **here} if agent in (None, pair.agent)]
+            found.sort()
+            found.sort(key=lambda pair: _updated_ns(stored.get(pair), here.get(pair)), reverse=True)
+            wanted = found[start:] if limit is None else found[start : start + limit]
+            files = [stored[pair] for pair in wanted if pair in stored]
+            seen = await asyncio.to_thread(self._look_at, files)
+        summaries = [self._summary(pair, self._threads_here().get(pair), seen) for pair in wanted]
+        return [each for each in summaries if each is not None], len(found) > start + len(wanted)
 
     async def read(self, pair: Pair) -> Reading:
         """Look at a thread as it stands now; never waits behind a turn.
@@ -150,17 +159,44 @@ class Runtime:
         }
         return {**self.services.memory, **is_open}
 
-    def _state(self, pair: Pair) -> State:
-        session = self.find(pair)
-        return session.state if session else "closed"
+    async def _stored_now(self, *, is_first_page: bool) -> dict[Pair, Listed]:
+        """Return what is stored; the further pages of a list go on with what the first one saw."""
+        now = asyncio.get_running_loop().time()
+        if is_first_page or now - self._listed_at > LISTED_SECONDS:
+            listed, problems = await asyncio.to_thread(self._index.scan)
+            for problem in problems:
+                logger.warning("left out of the list: %s: %s", problem.path, problem.message)
+            self._listed = {Pair(one.agent, one.instance): one for one in listed}
+            self._listed_at = now
+        return self._listed
 
-    def _summary(self, pair: Pair, thread: Thread, stored: SessionSummary | None) -> SessionSummary:
-        """Describe a thread of this process; its file, if it has one, knows when it changed."""
+    def _look_at(self, files: list[Listed]) -> dict[Pair, StoredThread]:
+        """Read what a list shows of stored threads; those that are gone by now are left out."""
+        found = {}
+        for one in files:
+            try:
+                found[Pair(one.agent, one.instance)] = self._index.look_at(one)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                logger.warning("left out of the list: %s: %s", one.path, error)
+        return found
+
+    def _summary(
+        self, pair: Pair, thread: Thread | None, seen: dict[Pair, StoredThread]
+    ) -> SessionSummary | None:
+        """Describe a session; its file, if it has one, knows when it changed."""
+        stored = seen.get(pair)
         session = self.find(pair)
+        state: State = session.state if session else "closed"
+        if thread is None:
+            if stored is None:
+                return None
+            return SessionSummary(pair, state, stored.messages, stored.updated_at, stored.held_by)
         last = thread.messages[-1].at if thread.messages else None
         return SessionSummary(
             pair,
-            self._state(pair),
+            state,
             thread.count,
             stored.updated_at if stored and thread.path else last,
             os.getpid() if session and session.thread and thread.path else None,
@@ -170,6 +206,17 @@ class Runtime:
         if self._sessions.get(session.pair) is session:
             del self._sessions[session.pair]
             self._last_seqs[session.pair] = session.outbox.last_seq
+
+
+def _updated_ns(stored: Listed | None, thread: Thread | None) -> int:
+    """Tell when a session was last said something in, to sort by."""
+    if stored is not None and (thread is None or thread.path is not None):
+        return stored.updated_ns
+    at = thread.messages[-1].at if thread is not None and thread.messages else ""
+    try:
+        return int(datetime.fromisoformat(at).timestamp() * 1000) * 10**6
+    except ValueError:
+        return 0
 
 
 def _stored(data: Path, pair: Pair) -> Reading:

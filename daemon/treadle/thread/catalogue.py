@@ -5,10 +5,13 @@ Owns what a list needs. Takes no lock and decodes no messages.
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,7 +23,6 @@ from treadle.thread.paths import (
     LOCK_SUFFIX,
     THREAD_SUFFIX,
     THREADS_FOLDER,
-    beside,
     decode_name,
     thread_path,
 )
@@ -63,23 +65,131 @@ class ThreadProblem:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A thread as the folder shows it: all that is needed to put it in its place in a list."""
+
+    agent: str
+    instance: str
+    path: str
+    updated_ns: int
+    size_bytes: int
+    may_be_held: bool
+
+
+class ThreadIndex:
+    """The stored threads, and what was read of them while their files have not changed.
+
+    It is never the truth: each look asks the file system anew, and what is remembered of a file
+    of another size or time is forgotten. Made once, used in one worker thread at a time.
+
+    Args:
+        data: the data folder; it need not exist.
+    """
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._pairs: dict[str, tuple[str, str]] = {}
+        self._counts: dict[str, _Count] = {}
+
+    def scan(self) -> tuple[list[Listed], list[ThreadProblem]]:
+        """Find every stored thread, newest first, and what had to be left out; it blocks."""
+        problems: list[ThreadProblem] = []
+        found: list[Listed] = []
+        for folder in _entries(self._data / THREADS_FOLDER, problems):
+            if folder.is_dir():
+                found += self._listed(folder, problems)
+        seen = {one.path for one in found}
+        self._pairs = {path: pair for path, pair in self._pairs.items() if path in seen}
+        self._counts = {path: count for path, count in self._counts.items() if path in seen}
+        found.sort(key=lambda one: (-one.updated_ns, one.agent, one.instance))
+        return found, problems
+
+    def look_at(self, listed: Listed) -> StoredThread:
+        """Return what a list shows of a thread; it blocks.
+
+        Raises:
+            OSError: it cannot be read, or is gone.
+        """
+        count = self._counts.get(listed.path)
+        if count is None or count[:2] != (listed.updated_ns, listed.size_bytes):
+            messages = _count_messages(Path(listed.path))
+            count = self._counts[listed.path] = _Count(
+                listed.updated_ns, listed.size_bytes, messages
+            )
+        return StoredThread(
+            agent=listed.agent,
+            instance=listed.instance,
+            path=Path(listed.path),
+            messages=count.messages,
+            updated_at=rfc3339(datetime.fromtimestamp(listed.updated_ns // 10**6 / 1000, UTC)),
+            updated_ns=listed.updated_ns,
+            held_by=holder(Path(listed.path)) if listed.may_be_held else None,
+        )
+
+    def _listed(self, folder: Path, problems: list[ThreadProblem]) -> Iterator[Listed]:
+        """Yield the threads of one agent."""
+        try:
+            with os.scandir(folder) as entries:
+                here = list(entries)
+        except OSError as error:
+            problems.append(ThreadProblem(folder, error.strerror or str(error)))
+            return
+        locks = {entry.name for entry in here if entry.name.endswith(LOCK_SUFFIX)}
+        for entry in here:
+            if entry.name.endswith(THREAD_SUFFIX):
+                try:
+                    yield self._entry(entry, locks)
+                except FileNotFoundError:
+                    # It was deleted while we looked.
+                    continue
+                except (OSError, ThreadUnreadable, NotOurs) as error:
+                    problems.append(ThreadProblem(Path(entry.path), str(error)))
+
+    def _entry(self, entry: os.DirEntry[str], locks: set[str]) -> Listed:
+        status = entry.stat()
+        if not stat.S_ISREG(status.st_mode):
+            check_regular(Path(entry.path))
+        pair = self._pairs.get(entry.path)
+        if pair is None:
+            pair = self._pairs[entry.path] = pair_of(self._data, Path(entry.path))
+        lock = entry.name.removesuffix(THREAD_SUFFIX) + LOCK_SUFFIX
+        return Listed(
+            *pair,
+            path=entry.path,
+            updated_ns=status.st_mtime_ns,
+            size_bytes=status.st_size,
+            # Most threads are held by nobody; this tells so cheaper than looking for the holder.
+            # Through a link it may be another file's lock.
+            may_be_held=lock in locks or entry.is_symlink(),
+        )
+
+
+class _Count(NamedTuple):
+    """How many messages a file had that was written at a time and has a size."""
+
+    updated_ns: int
+    size_bytes: int
+    messages: int
+
+
 def list_threads(data: Path) -> tuple[list[StoredThread], list[ThreadProblem]]:
     """Find every stored thread, newest first, and what had to be left out; it blocks.
 
     Args:
         data: the data folder; it need not exist.
     """
+    index = ThreadIndex(data)
+    listed, problems = index.scan()
     found: list[StoredThread] = []
-    problems: list[ThreadProblem] = []
-    for path in thread_files(data, problems):
+    for one in listed:
         try:
-            found.append(_look_at(data, path))
+            found.append(index.look_at(one))
         except FileNotFoundError:
-            # It was deleted while we looked.
             continue
-        except (OSError, ThreadUnreadable, NotOurs) as error:
-            problems.append(ThreadProblem(path, str(error)))
-    return sorted(found, key=lambda one: (-one.updated_ns, one.agent, one.instance)), problems
+        except OSError as error:
+            problems.append(ThreadProblem(Path(one.path), str(error)))
+    return found, problems
 
 
 class NotOurs(Exception):
@@ -129,23 +239,6 @@ def _entries(folder: Path, problems: list[ThreadProblem]) -> list[Path]:
     except OSError as error:
         problems.append(ThreadProblem(folder, error.strerror or str(error)))
         return []
-
-
-def _look_at(data: Path, path: Path) -> StoredThread:
-    check_regular(path)
-    agent, instance = pair_of(data, path)
-    status = path.stat()
-    # Most threads are held by nobody; this tells so cheaper than looking for the holder.
-    may_be_held = beside(path, LOCK_SUFFIX).exists()
-    return StoredThread(
-        agent=agent,
-        instance=instance,
-        path=path,
-        messages=_count_messages(path),
-        updated_at=rfc3339(datetime.fromtimestamp(status.st_mtime, UTC)),
-        updated_ns=status.st_mtime_ns,
-        held_by=holder(path) if may_be_held else None,
-    )
 
 
 def _count_messages(path: Path) -> int:

@@ -167,11 +167,10 @@ async def close(params: CloseParams, peer: Peer) -> CloseResult:
 async def list_sessions(params: ListParams, peer: Peer) -> ListResult:
     """List one page of the sessions, newest first."""
     start = _position(params.cursor)
-    summaries = await peer.runtime.summaries(params.agent)
-    page = summaries[start : start + params.limit]
+    summaries, has_more = await peer.runtime.summaries(params.agent, start, params.limit)
     return ListResult(
-        sessions=[session_info(summary) for summary in page],
-        next_cursor=_cursor(start + params.limit, len(summaries)),
+        sessions=[session_info(summary) for summary in summaries],
+        next_cursor=str(start + params.limit) if has_more else None,
     )
 
 
@@ -248,10 +247,6 @@ def _strange_cursor() -> InvalidParams:
     return InvalidParams(
         "cursor is not one that an earlier page gave; leave it out to begin anew", path="cursor"
     )
-
-
-def _cursor(next_position: int, length: int) -> str | None:
-    return str(next_position) if next_position < length else None
 
 
 def _position(cursor: str | None) -> int:
