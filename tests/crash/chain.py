@@ -21,11 +21,6 @@ from support.person import pair
 from treadle.thread.paths import DAMAGED_SUFFIX, THREAD_SUFFIX, beside, encode_name, thread_path
 from treadle.thread.verify import verify
 
-# A prompt that is repeated under its key after a kill gets its recorded outcome.
-KEYS_ARE_KEPT = False
-# A steer that was answered is on disk.
-STEERS_ARE_KEPT = False
-
 AGENT = "assistant"
 
 
@@ -150,8 +145,6 @@ class Chain:
                 (one["role"], one.get("content", "")) for one in before.messages
             ]
         told = self._told.get(instance, [])
-        if not STEERS_ARE_KEPT:
-            told = [one for one in told if one.how != "session/steer"]
         problems = [*lost(told, before), *odd(before, instance, self._teller)]
         assert not problems, f"{instance}: " + "\n".join(problems)
         await self._repeat(client, instance, before)
@@ -188,9 +181,7 @@ class Chain:
         """Repeat one prompt, unless that would run it twice; return its outcome."""
         text, turn = params["prompt"], before.turn_of(params["key"])
         is_said = before.ordinal_of(text) is not None
-        if is_said and turn is None:
-            assert not KEYS_ARE_KEPT, f"{text!r} was said, and nothing tells its key"
-            return {}
+        assert turn is not None or not is_said, f"{text!r} was said, and nothing tells its key"
         outcome: dict[str, Any] = await client.request("session/prompt", params)
         told = self._outcomes.get(text, outcome)
         assert outcome == told, f"{text!r} came to {outcome}, and before to {told}"
