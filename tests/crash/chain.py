@@ -178,7 +178,7 @@ class Chain:
     async def _repeated(
         self, client: Mortal, params: dict[str, Any], before: Kept
     ) -> dict[str, Any]:
-        """Repeat one prompt, unless that would run it twice; return its outcome."""
+        """Repeat one prompt; return its outcome."""
         text, turn = params["prompt"], before.turn_of(params["key"])
         is_said = before.ordinal_of(text) is not None
         assert turn is not None or not is_said, f"{text!r} was said, and nothing tells its key"
