@@ -21,6 +21,8 @@ FILE_MODE = 0o600
 O_BINARY: int = getattr(os, "O_BINARY", 0)
 # Children must not inherit a thread; Windows calls the flag differently.
 O_CLOEXEC: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
+# What is emptied before it is written must not be a link to something else.
+O_NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 
 
 def make_folder(folder: Path) -> None:

@@ -17,6 +17,7 @@ from treadle.errors import ThreadLocked
 from treadle.thread.files import (
     O_BINARY,
     O_CLOEXEC,
+    O_NOFOLLOW,
     is_same_file,
     make_folder,
     open_private,
@@ -138,7 +139,7 @@ def _lock_patiently(lock_path: Path) -> int | None:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             make_folder(lock_path.parent)
-            descriptor, _made = open_private(lock_path, os.O_RDWR)
+            descriptor, _made = open_private(lock_path, os.O_RDWR | O_NOFOLLOW)
         except FileNotFoundError:
             # The last thread in its folder has just expired, and the folder went with it.
             if attempt == ATTEMPTS:

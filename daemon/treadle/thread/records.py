@@ -30,6 +30,8 @@ StopReason: TypeAlias = Literal[
 # counting.
 HIGHEST_TURN = 2**31
 HIGHEST_COUNT = 2**53
+# Numbers beyond it are read and not counted up from, so that what is written next can be read.
+COUNTED_TURNS = 2**30
 
 TurnNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=HIGHEST_TURN)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_COUNT)]

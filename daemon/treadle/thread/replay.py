@@ -21,9 +21,9 @@ import msgspec
 
 from treadle.thread.files import check_regular, unusable
 from treadle.thread.history import History
-from treadle.thread.message import LINE_START, Message, decode_line, from_plain
+from treadle.thread.message import LINE_START, Message, decode_line, encode_line, from_plain
 from treadle.thread.records import (
-    HIGHEST_TURN,
+    COUNTED_TURNS,
     CompactedRecord,
     RecordLine,
     RewoundRecord,
@@ -32,6 +32,7 @@ from treadle.thread.records import (
     TurnRecord,
     decode_record,
 )
+from treadle.thread.redaction import without_secrets
 
 # From here on the collector's walks over what is being built cost more than they could free.
 BULK_BYTES = 1 << 20
@@ -324,7 +325,7 @@ class Reader:
         if self._decodes and (self._keeps or not isinstance(message.content, str)):
             self.messages.append(message)
         # The start of its turn may be among the lines that could not be read.
-        self.turns = max(self.turns, message.turn if message.turn <= HIGHEST_TURN else 0)
+        self.turns = max(self.turns, _counted(message.turn))
         if self.steered and message.role == "user":
             settle(self.steered, message)
 
@@ -350,8 +351,7 @@ class Reader:
             self.odd_records += line.compacted.through >= self.history.count
             self.history.compact(line.compacted)
         elif line.steered is not None:
-            # What is no message says so here, and is a bad line.
-            from_plain(line.steered.message)
+            accepted(line.steered)
             self.steered.append(line.steered)
         elif line.set_aside is not None:
             self._set_aside.update(line.set_aside.lines)
@@ -370,7 +370,7 @@ class Reader:
             self.ordinals[index] += hidden
 
     def _count_turn(self, turn: TurnRecord) -> None:
-        self.turns = max(self.turns, turn.number)
+        self.turns = max(self.turns, _counted(turn.number))
         if turn.event == "start":
             self.began = turn
         elif turn.event == "end" and self.began and turn.number == self.began.number:
@@ -385,11 +385,22 @@ class Reader:
                 yield bad
 
 
+def accepted(record: SteeredRecord) -> Message:
+    """Return the message that was accepted.
+
+    Raises:
+        msgspec.ValidationError: it is none, or none that could be told by its own line.
+    """
+    message = from_plain(record.message)
+    if message.role != "user" or not message.at:
+        raise msgspec.ValidationError("what was accepted is a user's message with its time")
+    return message
+
+
 def settle(steered: list[SteeredRecord], message: Message) -> None:
     """Take out the accepted message whose own line this is, if it is one's."""
     for index, record in enumerate(steered):
-        accepted = from_plain(record.message)
-        if (accepted.at, accepted.content) == (message.at, message.content):
+        if _is_said(accepted(record), message):
             del steered[index]
             return
 
@@ -401,6 +412,18 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
         if not line.endswith(b"\n"):
             # Somebody may be writing the rest of it right now; that would look like a line.
             return
+
+
+def _is_said(accepted: Message, message: Message) -> bool:
+    if accepted.at != message.at:
+        return False
+    # What was no secret when it was accepted may have become one.
+    kept = decode_line(without_secrets(encode_line(accepted)))
+    return message.content in (accepted.content, kept.content)
+
+
+def _counted(turn: int) -> int:
+    return turn if turn <= COUNTED_TURNS else 0
 
 
 # A record of a newer version, or what damage made of a line's first key.

@@ -10,14 +10,16 @@ import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 import msgspec
 
 from treadle.thread.history import History, intersected, normal
 from treadle.thread.records import (
     COMPACTED_START,
+    COUNTED_TURNS,
     Count,
     Range,
     SteeredRecord,
@@ -30,6 +32,7 @@ from treadle.thread.replay import (
     Loaded,
     Numbers,
     Reader,
+    accepted,
     collector_off,
     digest_of,
     load,
@@ -64,7 +67,7 @@ class Resume(msgspec.Struct, frozen=True, omit_defaults=True):
         steered: messages that were accepted and had no line of their own.
     """
 
-    turns: Count
+    turns: Annotated[int, msgspec.Meta(ge=0, le=COUNTED_TURNS)]
     held: list[Range]
     spans: list[Span]
     began: TurnRecord | None = None
@@ -143,10 +146,15 @@ def _from_record(file: BinaryIO, start: int) -> Loaded | None:
         if record is None or not line.endswith(b"\n"):
             return None
         found = msgspec.convert(record.resume, Resume)
+        for steered in found.steered:
+            accepted(steered)
     except UNREADABLE:
         return None
     history = History(record.messages, normal(found.held), [record])
     if not -1 <= record.through < record.messages or history.last >= record.messages:
+        return None
+    # Every message has a line of more bytes than one.
+    if record.messages > start:
         return None
     kept = _read_spans(file, found, history)
     if kept is None:
@@ -164,6 +172,8 @@ def _read_spans(file: BinaryIO, found: Resume, history: History) -> Reader | Non
     """Read kept messages where they are said to lie, if they still do."""
     kept = Reader(follows=False)
     seen = history.seen()
+    if any(one.last >= other.first for one, other in pairwise(found.spans)):
+        return None
     for span in found.spans:
         lines = Reader(History(span.first), follows=False)
         data = _verified(file, span)

@@ -28,7 +28,7 @@ from treadle.thread.history import History
 from treadle.thread.journal import Journal, Storage, take
 from treadle.thread.lock import ThreadLock
 from treadle.thread.memory import Memory
-from treadle.thread.message import Message, Usage, decode_line, encode_line, from_plain, now
+from treadle.thread.message import Message, Usage, decode_line, encode_line, now
 from treadle.thread.outcomes import TurnKeys, TurnOutcome
 from treadle.thread.reading import Reading
 from treadle.thread.records import (
@@ -45,7 +45,7 @@ from treadle.thread.records import (
 )
 from treadle.thread.redaction import without_secrets
 from treadle.thread.repair import interrupted_result, unanswered_calls, view
-from treadle.thread.replay import BadLine, Loaded, LoadReport, load, settle
+from treadle.thread.replay import BadLine, Loaded, LoadReport, accepted, load, settle
 from treadle.thread.resume import Resume, resume
 
 logger = logging.getLogger(__name__)
@@ -470,7 +470,7 @@ class Thread:
     def _say_accepted(self) -> None:
         """Say what was accepted and not said."""
         for record in list(self._steered):
-            message = from_plain(record.message)
+            message = accepted(record)
             self._say(msgspec.structs.replace(message, turn=message.turn or record.turn))
 
     def _read_given_up(self, to: int) -> None:

@@ -23,7 +23,14 @@ from typing import BinaryIO
 from treadle.errors import RequestFailed, ThreadExists
 from treadle.thread import unsaved
 from treadle.thread.blobs import delete_blobs
-from treadle.thread.files import check_regular, degraded, open_private, sync, sync_folder
+from treadle.thread.files import (
+    O_NOFOLLOW,
+    check_regular,
+    degraded,
+    open_private,
+    sync,
+    sync_folder,
+)
 from treadle.thread.lock import ThreadLock, holder
 from treadle.thread.paths import DAMAGED_SUFFIX, THREAD_SUFFIX, THREADS_FOLDER, beside, shown_path
 
@@ -53,7 +60,7 @@ def new_thread(path: Path) -> Iterator[BinaryIO]:
         _require_free(path)
         if beside(path, DELETING_SUFFIX).exists():
             _clear(path)
-        descriptor, _ = open_private(temporary, os.O_RDWR | os.O_TRUNC)
+        descriptor, _ = open_private(temporary, os.O_RDWR | os.O_TRUNC | O_NOFOLLOW)
         with os.fdopen(descriptor, "w+b") as file:
             yield file
             file.flush()
