@@ -19,8 +19,8 @@ from treadle.errors import Busy, ConfigurationError, InternalError, ShuttingDown
 from treadle.models.provider import Models
 from treadle.models.scripted import Reply, Scripted, ScriptedCall
 from treadle.models.spec import ModelSpec
+from treadle.runtime import holding, turn_in_flight
 from treadle.runtime import session as session_module
-from treadle.runtime import turn_in_flight
 from treadle.runtime.outbox import Pair
 from treadle.runtime.runtime import Runtime
 from treadle.thread.message import Message
@@ -76,14 +76,14 @@ async def stubborn() -> AsyncIterator[Callable[[], Stubborn]]:
 
 def _slow_opening(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Make opening wait for an event."""
-    opening = session_module.open_session
+    opening = holding.open_session
     go_on = threading.Event()
 
     def open_slowly(*arguments: Any) -> Any:
         assert go_on.wait(20)
         return opening(*arguments)
 
-    monkeypatch.setattr(session_module, "open_session", open_slowly)
+    monkeypatch.setattr(holding, "open_session", open_slowly)
     return go_on
 
 
@@ -176,7 +176,7 @@ async def test_an_opening_that_fails_leaves_nothing_and_the_next_one_works(
     answering(Scripted(["Fine."]))
     watched = Watched(runtime)
     with monkeypatch.context() as broken:
-        broken.setattr(session_module, "open_session", fail)
+        broken.setattr(holding, "open_session", fail)
         with pytest.raises(InternalError):
             await ask(runtime, "Hello")
         with pytest.raises(OSError, match="on fire"):

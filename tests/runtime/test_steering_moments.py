@@ -15,8 +15,7 @@ from support.waiting import PATIENCE_SECONDS
 from treadle.errors import ModelUnreachable, NotRunning
 from treadle.models.completion import Delta
 from treadle.models.scripted import Reply, Scripted
-from treadle.runtime import session as session_module
-from treadle.runtime import turn_in_flight
+from treadle.runtime import holding, turn_in_flight
 from treadle.runtime.outbox import Pair, TurnEnded
 from treadle.runtime.prompt import Outcome, Prompt, Steered
 from treadle.runtime.runtime import Runtime
@@ -58,13 +57,13 @@ def _kept(pair: Pair = PAIR) -> list[tuple[int, str]]:
 async def test_while_the_thread_is_opened_text_enters_the_turn_that_is_about_to_run(
     runtime: Runtime, answering: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opening, go_on = session_module.open_session, threading.Event()
+    opening, go_on = holding.open_session, threading.Event()
 
     def open_slowly(*arguments: Any) -> Any:
         assert go_on.wait(PATIENCE_SECONDS)
         return opening(*arguments)
 
-    monkeypatch.setattr(session_module, "open_session", open_slowly)
+    monkeypatch.setattr(holding, "open_session", open_slowly)
     answering(Scripted(["Fine."]))
     running = ask(runtime, "a")
     await asyncio.sleep(0)

@@ -18,9 +18,9 @@ from treadle.errors import StorageDegraded
 from treadle.folders import CACHE_VARIABLE
 from treadle.models.scripted import Scripted
 from treadle.runtime import recovery, turn_in_flight
+from treadle.runtime.holding import Holding
 from treadle.runtime.outbox import SessionEvent, StateChanged, TurnEnded
 from treadle.runtime.runtime import Runtime
-from treadle.runtime.session import Session
 from treadle.thread import files
 from treadle.thread.lock import holder
 from treadle.thread.message import Message, ToolCall
@@ -107,13 +107,13 @@ async def test_a_disk_that_fills_up_is_told_before_what_it_does_not_keep(
 async def test_an_idle_session_on_a_full_disk_is_held_until_it_is_written(
     runtime: Runtime, answering: Answering, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evict, evictions = Session._evict, list[Session]()
+    evict, evictions = Holding.evict, list[Holding]()
 
-    async def counted(session: Session) -> None:
-        await evict(session)
-        evictions.append(session)
+    async def counted(held: Holding) -> None:
+        await evict(held)
+        evictions.append(held)
 
-    monkeypatch.setattr(Session, "_evict", counted)
+    monkeypatch.setattr(Holding, "evict", counted)
     write_config("[sessions]\nidle_seconds = 0.01\n")
     answering(Scripted(["One."]))
     watched = Watched(runtime)

@@ -6,7 +6,6 @@ Every change to it happens in its lane; cancel, close and read never wait behind
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -18,27 +17,24 @@ from treadle.errors import (
     InternalError,
     InvalidParams,
     NotRunning,
-    StorageDegraded,
     TreadleError,
 )
 from treadle.runtime.askers import Asker, tell_whole
+from treadle.runtime.holding import Holding
 from treadle.runtime.keys import Keys, digest_of, told_before
 from treadle.runtime.lane import Job, Lane
-from treadle.runtime.opened import Opened, Terms, open_session
+from treadle.runtime.opened import Terms
 from treadle.runtime.outbox import (
     Outbox,
     Pair,
     State,
     StateChanged,
-    Storage,
     TurnEnded,
     TurnPayload,
 )
 from treadle.runtime.prompt import Outcome, Prompt, Steered
-from treadle.runtime.recovery import Recovery
 from treadle.runtime.services import Services
 from treadle.runtime.shown import shown
-from treadle.runtime.stored import delete_stored, exists
 from treadle.runtime.turn_in_flight import StopCause, TurnInFlight, TurnStopped
 from treadle.runtime.turn_queue import TurnQueue
 from treadle.thread.message import Usage
@@ -77,15 +73,11 @@ class Session:
         self._services = services
         self._on_rest = on_rest
         self._lane = Lane(on_told=self._announce, on_empty=self._rest)
-        self._opened: Opened | None = None
+        self._held = Holding(pair, services, self._announce)
         self._turns = TurnQueue()
         self._keys = Keys()
         self._arriving = 0  # prompts that are looked up before they have a place in the lane
         self._running: TurnInFlight | None = None
-        self._recovery = Recovery(self._announce)
-        self._storage: Storage = "ok"  # what is known of it while no thread is held
-        self._is_rewinding = False
-        self._terms: Terms | None = None  # while it is open, whether or not anything is held
         self._idling: asyncio.TimerHandle | None = None
         self._announced = self._state_now()
 
@@ -94,7 +86,7 @@ class Session:
         """What the session does now."""
         if self._running is not None:
             return "running"
-        return "closed" if self._terms is None else "idle"
+        return "closed" if self._held.terms is None else "idle"
 
     @property
     def thread(self) -> Thread | None:
@@ -102,7 +94,7 @@ class Session:
 
         None while a worker thread changes it: its file says all of it meanwhile.
         """
-        return self._opened.thread if self._opened and not self._is_rewinding else None
+        return self._held.thread
 
     async def resume(
         self, options: SessionOptions, default_cwd: Path | None = None
@@ -117,8 +109,8 @@ class Session:
         """
 
         async def open_now() -> tuple[Thread, bool]:
-            was_open = self._terms is not None
-            thread = (await self._ensure_open(options, default_cwd)).thread
+            was_open = self._held.terms is not None
+            thread = (await self._held.open(options, default_cwd)).thread
             return thread, thread.created and not was_open
 
         return await self._outcome(self._submit(open_now))
@@ -137,14 +129,7 @@ class Session:
             ThreadExists: the session is open, so there is a thread.
             RequestFailed: it cannot be copied, or not be opened.
         """
-
-        async def copy_now() -> Thread:
-            if self._terms is not None:
-                raise exists(self.pair, self._services)
-            await asyncio.to_thread(copy)
-            return (await self._ensure_open(SessionOptions(), default_cwd)).thread
-
-        return await self._outcome(self._submit(copy_now))
+        return await self._outcome(self._submit(lambda: self._held.begin_as(copy, default_cwd)))
 
     async def rewind(self, to: int, default_cwd: Path | None = None) -> int:
         """End the conversation at an ordinal, behind the turns that were asked for before.
@@ -160,18 +145,7 @@ class Session:
             NoSuchOrdinal: it does not hold that message.
             RequestFailed: the session cannot be opened.
         """
-
-        async def rewind_now() -> int:
-            thread = (await self._ensure_open(SessionOptions(), default_cwd)).thread
-            if thread.path is None:
-                return thread.rewind(to)
-            self._is_rewinding = True
-            try:
-                return await asyncio.to_thread(thread.rewind, to)
-            finally:
-                self._is_rewinding = False
-
-        return await self._outcome(self._submit(rewind_now))
+        return await self._outcome(self._submit(lambda: self._held.rewind(to, default_cwd)))
 
     async def prompt(self, prompt: Prompt) -> Outcome:
         """Run one turn when its time comes, opening the session first if need be.
@@ -369,7 +343,7 @@ class Session:
         turn = self._turns.open
         if turn is None or prompt.when_busy != "steer":
             return None
-        terms = self._terms or Terms(self._turns.options(turn), None)
+        terms = self._held.terms or Terms(self._turns.options(turn), None)
         terms.require(prompt.options)
         if prompt.key is not None and turn.thread is not None:
             first, *rest = prompt.messages
@@ -419,23 +393,6 @@ class Session:
             self._lane.withdraw(job)
             raise
 
-    async def _ensure_open(self, options: SessionOptions, default_cwd: Path | None) -> Opened:
-        """Open the session, or find it open with these options.
-
-        Raises:
-            RequestFailed: it cannot be opened, or is open with other options.
-        """
-        if self._terms is not None:
-            self._terms.require(options)
-        if self._opened is None:
-            terms = self._terms or Terms(options, default_cwd)
-            self._opened = await asyncio.to_thread(open_session, self.pair, self._services, terms)
-            self._terms = self._opened.terms
-            self._recovery.follow(self._opened.thread)
-            messages = self._opened.thread.count
-            logger.info("%s is open, with %d messages", shown(self.pair), messages)
-        return self._opened
-
     async def _run_prompt(self, prompt: Prompt, turn: TurnInFlight) -> None:
         """Run a prompt's turn in the lane; whatever happens, it ends exactly once, and is told."""
         error: TreadleError | None = None
@@ -444,7 +401,7 @@ class Session:
             known = await self._run_turn(prompt, turn)
         except TurnStopped as stopped:
             if stopped.left_behind:
-                await self._let_go_at_once(turn)
+                await self._held.let_go_at_once(turn.inbox)
         except TreadleError as raised:
             error = raised
         except Exception:
@@ -469,7 +426,7 @@ class Session:
 
     def _keep_promises(self, turn: TurnInFlight) -> None:
         """Say what was promised to a turn that did not come to saying it."""
-        if turn.thread is None or self._opened is None or turn.thread is not self._opened.thread:
+        if turn.thread is None or turn.thread is not self._held.thread:
             return
         try:
             turn.thread.say_accepted()
@@ -488,7 +445,7 @@ class Session:
         """
         if turn.cause is not None:
             raise TurnStopped
-        opened = await self._ensure_open(prompt.options, prompt.default_cwd)
+        opened = await self._held.open(prompt.options, prompt.default_cwd)
         if opened.thread.storage != self._announced.storage:
             self._announce()
         metadata = {"session_id": "/".join(self.pair)}
@@ -551,72 +508,22 @@ class Session:
         self._emit(turn, ended)
         self._announce()
 
-    async def _let_go_at_once(self, turn: TurnInFlight) -> None:
-        """Let go under a turn that would not end: it can say nothing more.
-
-        On the loop, not in a worker: that turn may be about to write. The next prompt opens the
-        thread anew, which ends the turn in the file as interrupted.
-        """
-        opened, self._opened = self._opened, None
-        if opened is None:
-            return
-        await self._recovery.leave()
-        try:
-            # It took these words, and will never let them in itself.
-            while (message := turn.inbox.take()) is not None:
-                await opened.thread.append(message)
-        except TreadleError:
-            logger.exception("what was said to a turn that is left behind could not be kept")
-        try:
-            opened.close()
-        except StorageDegraded:
-            self._storage = "degraded"  # the log says where it lies
-
-    async def _evict(self) -> None:
-        """Let go of what nobody uses, unless what was said is nowhere but here."""
-        if self._opened is not None and self._opened.thread.storage == "ok":
-            await self._let_go()
-
-    async def _let_go(self) -> None:
-        """Give back what is held.
-
-        Raises:
-            StorageDegraded: not all that was said could be kept in the thread.
-        """
-        opened, self._opened = self._opened, None
-        if opened is None:
-            return
-        await self._recovery.leave()
-        self._storage = "ok"
-        try:
-            await asyncio.to_thread(opened.close)
-        except StorageDegraded:
-            self._storage = "degraded"
-            raise
-        finally:
-            logger.info("%s is held no longer", shown(self.pair))
-
     async def _close(self) -> bool:
-        was_open = self._terms is not None
         try:
-            await self._let_go()
+            return await self._held.close()
         finally:
-            self._terms = None
             self._announce()
-        return was_open
 
     async def _delete(self) -> bool:
-        # What could not be kept is to go anyway.
-        with contextlib.suppress(StorageDegraded):
-            await self._close()
-        kept = self._services.memory.pop(self.pair, None)
-        stored = await asyncio.to_thread(delete_stored, self.pair, self._services)
-        return stored or kept is not None
+        try:
+            return await self._held.delete()
+        finally:
+            self._announce()
 
     def _state_now(self) -> StateChanged:
         waiting = len(self._turns) - (self._running is not None)
-        storage = self._opened.thread.storage if self._opened else self._storage
-        return StateChanged(self.state, 0 if self.state == "closed" else waiting, storage)
+        queued = 0 if self.state == "closed" else waiting
+        return StateChanged(self.state, queued, self._held.storage)
 
     def _announce(self) -> None:
         """Tell the watchers what the session does, if that has changed."""
@@ -627,7 +534,7 @@ class Session:
 
     def _leave_if_unused(self) -> None:
         """Be forgotten where a call came to nothing and nothing else is there."""
-        if self._lane.is_idle and self._opened is None:
+        if self._lane.is_idle and self._held.opened is None:
             self._rest()
 
     def _rest(self) -> None:
@@ -635,11 +542,11 @@ class Session:
 
         Nobody sees that: its terms stay, and the next prompt gets the rest from the file.
         """
-        if self._opened is not None:
+        if self._held.opened is not None:
             self._idling = asyncio.get_running_loop().call_later(
-                self._opened.idle_seconds, lambda: self._lane.submit(self._evict)
+                self._held.opened.idle_seconds, lambda: self._lane.submit(self._held.evict)
             )
-        elif self._terms is None and not self._arriving:
+        elif self._held.terms is None and not self._arriving:
             self._on_rest(self)
 
 

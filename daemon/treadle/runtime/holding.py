@@ -1,0 +1,178 @@
+"""What one session holds, and on what terms: taken, changed and given back in the session's lane.
+
+Owns its opening, its copy from another thread, its rewinding, eviction and deletion. Refuses to
+know turns, and whom any of it is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from treadle.agents.options import SessionOptions
+from treadle.errors import StorageDegraded, TreadleError
+from treadle.runtime.opened import Opened, Terms, open_session
+from treadle.runtime.outbox import Pair, Storage
+from treadle.runtime.recovery import Recovery
+from treadle.runtime.services import Services
+from treadle.runtime.shown import shown
+from treadle.runtime.stored import delete_stored, exists
+from treadle.thread.thread import Thread
+from treadle.turn.steering import Inbox
+
+logger = logging.getLogger(__name__)
+
+
+class Holding:
+    """The thread, place and model of one session, while they are held.
+
+    Args:
+        pair: whose session.
+        services: the daemon's.
+        on_change: called when the thread's storage has changed.
+
+    Attributes:
+        opened: what is held.
+        terms: on what the session is open, whether or not anything is held.
+
+    Contract: `on_change` must neither raise nor block. Whatever suspends here is called in the
+    session's lane, one at a time.
+    """
+
+    def __init__(self, pair: Pair, services: Services, on_change: Callable[[], None]) -> None:
+        self.opened: Opened | None = None
+        self.terms: Terms | None = None
+        self._pair = pair
+        self._services = services
+        self._recovery = Recovery(on_change)
+        self._storage: Storage = "ok"  # what is known of it while no thread is held
+        self._is_rewinding = False
+
+    @property
+    def thread(self) -> Thread | None:
+        """The thread that is held; to be read, never changed.
+
+        None while a worker thread changes it: its file says all of it meanwhile.
+        """
+        return self.opened.thread if self.opened and not self._is_rewinding else None
+
+    @property
+    def storage(self) -> Storage:
+        """Whether all that was said is kept."""
+        return self.opened.thread.storage if self.opened else self._storage
+
+    async def open(self, options: SessionOptions, default_cwd: Path | None) -> Opened:
+        """Open the session, or find it open with these options.
+
+        Raises:
+            RequestFailed: it cannot be opened, or is open with other options.
+        """
+        if self.terms is not None:
+            self.terms.require(options)
+        if self.opened is None:
+            terms = self.terms or Terms(options, default_cwd)
+            self.opened = await asyncio.to_thread(open_session, self._pair, self._services, terms)
+            self.terms = self.opened.terms
+            self._recovery.follow(self.opened.thread)
+            messages = self.opened.thread.count
+            logger.info("%s is open, with %d messages", shown(self._pair), messages)
+        return self.opened
+
+    async def begin_as(self, copy: Callable[[], None], default_cwd: Path | None) -> Thread:
+        """Open the session with a thread that is a copy of another one.
+
+        Raises:
+            ThreadExists: the session is open, so there is a thread.
+            RequestFailed: it cannot be copied, or not be opened.
+        """
+        if self.terms is not None:
+            raise exists(self._pair, self._services)
+        await asyncio.to_thread(copy)
+        return (await self.open(SessionOptions(), default_cwd)).thread
+
+    async def rewind(self, to: int, default_cwd: Path | None) -> int:
+        """End the conversation at an ordinal; return how many messages it holds.
+
+        Raises:
+            NoSuchOrdinal: it does not hold that message.
+            RequestFailed: the session cannot be opened.
+        """
+        thread = (await self.open(SessionOptions(), default_cwd)).thread
+        if thread.path is None:
+            return thread.rewind(to)
+        self._is_rewinding = True
+        try:
+            return await asyncio.to_thread(thread.rewind, to)
+        finally:
+            self._is_rewinding = False
+
+    async def let_go_at_once(self, inbox: Inbox) -> None:
+        """Let go under a turn that would not end: it can say nothing more.
+
+        On the loop, not in a worker: that turn may be about to write. The next prompt opens the
+        thread anew, which ends the turn in the file as interrupted.
+
+        Args:
+            inbox: what that turn took and will never let in itself.
+        """
+        opened, self.opened = self.opened, None
+        if opened is None:
+            return
+        await self._recovery.leave()
+        try:
+            while (message := inbox.take()) is not None:
+                await opened.thread.append(message)
+        except TreadleError:
+            logger.exception("what was said to a turn that is left behind could not be kept")
+        try:
+            opened.close()
+        except StorageDegraded:
+            self._storage = "degraded"  # the log says where it lies
+
+    async def evict(self) -> None:
+        """Let go of what nobody uses, unless what was said is nowhere but here; the terms stay."""
+        if self.opened is not None and self.opened.thread.storage == "ok":
+            await self._let_go()
+
+    async def close(self) -> bool:
+        """Give everything back; return whether the session was open.
+
+        Raises:
+            StorageDegraded: not all that was said could be kept in the thread.
+        """
+        was_open = self.terms is not None
+        try:
+            await self._let_go()
+        finally:
+            self.terms = None
+        return was_open
+
+    async def delete(self) -> bool:
+        """Delete the thread of a session that is closed; return whether there was one.
+
+        Raises:
+            RequestFailed: another process holds it, or it cannot be deleted.
+        """
+        # What could not be kept is to go anyway.
+        with contextlib.suppress(StorageDegraded):
+            await self.close()
+        kept = self._services.memory.pop(self._pair, None)
+        stored = await asyncio.to_thread(delete_stored, self._pair, self._services)
+        return stored or kept is not None
+
+    async def _let_go(self) -> None:
+        opened, self.opened = self.opened, None
+        if opened is None:
+            return
+        await self._recovery.leave()
+        self._storage = "ok"
+        try:
+            await asyncio.to_thread(opened.close)
+        except StorageDegraded:
+            self._storage = "degraded"
+            raise
+        finally:
+            logger.info("%s is held no longer", shown(self._pair))
