@@ -229,6 +229,26 @@ async def test_many_large_images_do_not_make_a_request_without_bound() -> None:
     assert sent[1:] == [[part(data)] for data in large[1:]]
 
 
+async def test_while_bytes_cannot_be_written_the_session_goes_on_in_memory_and_loses_none() -> None:
+    async with conversation(cat) as (client, server):
+        await client.request("session/prompt", pair("w", prompt="Hello"))
+        path = stored("assistant", "w")
+        # A file in the folder's place fails for every user, whatever their rights.
+        blobs_folder(path).touch()
+        await client.request("session/prompt", pair("w", prompt=[image()]))
+        await client.request("session/prompt", pair("w", prompt="And now?"))
+        degraded = client.of("session/state")[-1]["storage"]
+        meanwhile = load(path).messages
+        blobs_folder(path).unlink()
+        await client.request("session/prompt", pair("w", prompt="Bye"))
+        ok = client.of("session/state")[-1]["storage"]
+        await client.end()
+    assert (degraded, len(meanwhile), ok) == ("degraded", 2, "ok")
+    assert contents(server.requests[-1]) == ["Hello", [part()], "And now?", "Bye"]
+    assert len(load(path).messages) == 8
+    assert check_blobs(path, load(path).messages) == []
+
+
 _TOO_LARGE = "A" * (((20 << 20) + 2) // 3 * 4 + 4)
 
 _HOSTILE: tuple[tuple[dict[str, Any], str], ...] = (
