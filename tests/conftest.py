@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from treadle.folders import CONFIG_VARIABLE, DATA_VARIABLE, LOG_VARIABLE
 from treadle.turn.agent import LINT_VARIABLE
@@ -16,6 +17,10 @@ _PERSONAL = (
     "TREADLE_LOG_LEVEL",
     "TREADLE_MODEL",
 )
+
+# The same examples at each run: what is red somewhere is red everywhere, and on a busy machine too.
+settings.register_profile("treadle", derandomize=True, database=None, deadline=None)
+settings.load_profile("treadle")
 
 
 @pytest.fixture(autouse=True)

@@ -38,7 +38,8 @@ def status_line(status: Status, width: int, *, lines: int = 0) -> Fragments:
         lines: how many lines the input has.
     """
     doing = _doing(status)
-    name = clean_line(status.agent) + _DOT + clean_line(status.instance)
+    # A name may be nothing that shows.
+    name = _DOT.join(filter(None, (clean_line(status.agent), clean_line(status.instance))))
     model = wording.shorten(clean_line(status.model).rpartition("/")[2], MODEL_CHARACTERS)
     hint = _hint(status, lines)
     room = max(width - 1, 1)
