@@ -132,7 +132,7 @@ async def test_turns_are_told_with_their_session_hidden_in_a_hash(
         await client.request("session/close", pair(INSTANCE))
         assert await client.end() == 0
     name = f"assistant/{hashlib.sha256(INSTANCE.encode()).hexdigest()[:8]}"
-    assert re.findall(r"treadle\.runtime\.session: (.*)\n", logged()) == [
+    assert re.findall(r"treadle\.runtime\.(?:session|holding): (.*)\n", logged()) == [
         f"{name} is open, with 0 messages",
         f"turn 1 of {name}: end_turn after 1 steps",
         f"turn 2 of {name}: error (model_auth) after 1 steps",
