@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from treadle.cli.chat import commands, wording
+from treadle.cli.chat.activity import Activity
 from treadle.cli.chat.items import Called, Item, Listing, Note, Returned, Said, Status, Thought
 from treadle.cli.chat.paint import LEAST_WIDTH, Painter
 from treadle.cli.chat.statusline import status_line
@@ -165,3 +167,12 @@ def test_json_values_of_arguments_stay_on_one_line() -> None:
         wording.arguments({"a": "x\ny", "n": [1]})
         == f"a: {json.dumps('x' + chr(10) + 'y')}, n: [1]"
     )
+
+
+async def test_a_change_that_comes_before_anybody_could_wait_is_not_missed() -> None:
+    face = SimpleNamespace(status=lambda status: None)
+    activity = Activity(face, {"agent": "a", "instance": "b"})  # type: ignore[arg-type]  # all it needs
+    change = activity.change()
+    activity.turn_runs(running=True)
+    later = activity.change()
+    assert (change.done(), later.done()) == (True, False)

@@ -28,7 +28,7 @@ class Activity:
         self._prompts = 0  # how many of our own are in flight
         self._running = False  # what the session says of itself; a steer may have begun a turn
         self._armed = False
-        self._changed = asyncio.Event()
+        self._change: asyncio.Future[None] | None = None  # whoever waits for the next change
 
     @property
     def is_turn(self) -> bool:
@@ -80,13 +80,16 @@ class Activity:
             self._armed = False
             self._tell()
 
-    async def change(self) -> None:
-        """Wait until something has changed."""
-        self._changed.clear()
-        await self._changed.wait()
+    def change(self) -> asyncio.Future[None]:
+        """Return what is done with the next change from now on, however soon that comes."""
+        if self._change is None:
+            self._change = asyncio.get_running_loop().create_future()
+        return self._change
 
     def _tell(self) -> None:
-        self._changed.set()
+        change, self._change = self._change, None
+        if change is not None and not change.done():
+            change.set_result(None)
         self._face.status(
             Status(
                 **self.address,

@@ -162,12 +162,9 @@ class Conversation:
             OSError: what happened could not be shown.
         """
         while (self._tasks or self.activity.is_turn) and not self.left.done():
-            change = asyncio.ensure_future(self.activity.change())
-            ends: list[asyncio.Future[Any]] = [*self._tasks, change, self.left]
-            try:
-                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                change.cancel()
+            # Asked for before anything can suspend: a change that comes at once is not missed.
+            ends: list[asyncio.Future[Any]] = [*self._tasks, self.activity.change(), self.left]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if self.left.done():
             self.left.result()
 
