@@ -165,6 +165,9 @@ async def test_ctrl_c_cancels_the_turn_and_the_next_line_is_still_taken() -> Non
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, **on(server)},
+            # Whoever runs the tests in the background of a shell has Ctrl-C ignored, and the chat
+            # keeps to what it finds.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         telling = asyncio.create_task(process.communicate(b"count\nand now?\n"))
         await server.until(lambda: server.open_requests == 1)
