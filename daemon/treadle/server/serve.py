@@ -8,6 +8,8 @@ import faulthandler
 import logging
 import os
 import signal
+import socket
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -47,6 +49,9 @@ EXIT_SECONDS = 2.0
 
 # The last replies get this long to be taken by the client.
 DRAIN_SECONDS = 1.0
+
+# What wakes the loop; kept here, for nobody else holds it.
+_wakers: list[socket.socket] = []
 
 # Windows has fewer of them.
 _ENDING_SIGNALS = [
@@ -201,8 +206,26 @@ def _catch_signals(loop: asyncio.AbstractEventLoop, on_signal: Callable[[], None
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(on_signal)
 
+    _wake_on_signals(loop)
     for number in _ENDING_SIGNALS:
         signal.signal(number, caught)
+
+
+def _wake_on_signals(loop: asyncio.AbstractEventLoop) -> None:
+    """Have a signal wake the loop also when it comes right before the loop goes to sleep.
+
+    Python runs its handlers between two steps of its own, and a loop that sleeps takes none.
+    Windows' loop does this by itself.
+    """
+    if sys.platform == "win32":
+        return
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    loop.add_reader(ours, ours.recv, 4096)
+    signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    # They live as long as the process: it may be told to end at any moment until then.
+    _wakers.extend((ours, theirs))
 
 
 def _ignore_signals() -> None:
