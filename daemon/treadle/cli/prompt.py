@@ -22,6 +22,7 @@ from treadle.cli.options import (
     JsonOption,
 )
 from treadle.cli.streams import say, tell, to_json
+from treadle.process.waking import wake_on_signals
 
 # Half a billion parameters are soon taken for all that there is.
 EMBEDDED_NOTE = (
@@ -80,6 +81,7 @@ async def _interrupts_cancel(client: Client, address: dict[str, str]) -> AsyncIt
     def cancel() -> None:
         cancels.add(asyncio.ensure_future(client.request("session/cancel", dict(address))))
 
+    wake_on_signals(loop)
     before = signal.signal(signal.SIGINT, lambda *_: loop.call_soon_threadsafe(cancel))
     try:
         yield

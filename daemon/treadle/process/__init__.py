@@ -1,1 +1,1 @@
-"""Child processes: the one room that starts and stops them."""
+"""Processes: the one room that starts and stops children; and how a signal wakes our loop."""

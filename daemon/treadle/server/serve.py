@@ -8,13 +8,12 @@ import faulthandler
 import logging
 import os
 import signal
-import socket
-import sys
 import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from treadle.folders import Folders
+from treadle.process.waking import wake_on_signals
 from treadle.server.connection import Connection
 from treadle.server.wire.framing import Frame, encode_frame
 from treadle.server.wire.parent import watch_process
@@ -49,9 +48,6 @@ EXIT_SECONDS = 2.0
 
 # The last replies get this long to be taken by the client.
 DRAIN_SECONDS = 1.0
-
-# What wakes the loop; kept here, for nobody else holds it.
-_wakers: list[socket.socket] = []
 
 # Windows has fewer of them.
 _ENDING_SIGNALS = [
@@ -206,26 +202,9 @@ def _catch_signals(loop: asyncio.AbstractEventLoop, on_signal: Callable[[], None
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(on_signal)
 
-    _wake_on_signals(loop)
+    wake_on_signals(loop)
     for number in _ENDING_SIGNALS:
         signal.signal(number, caught)
-
-
-def _wake_on_signals(loop: asyncio.AbstractEventLoop) -> None:
-    """Have a signal wake the loop also when it comes right before the loop goes to sleep.
-
-    Python runs its handlers between two steps of its own, and a loop that sleeps takes none.
-    Windows' loop does this by itself.
-    """
-    if sys.platform == "win32":
-        return
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    theirs.setblocking(False)
-    loop.add_reader(ours, ours.recv, 4096)
-    signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
-    # They live as long as the process: it may be told to end at any moment until then.
-    _wakers.extend((ours, theirs))
 
 
 def _ignore_signals() -> None:

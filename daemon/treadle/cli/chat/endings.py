@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 from treadle.cli import exit_codes
+from treadle.process.waking import wake_on_signals
 
 # A daemon shuts down within some five seconds; what takes longer hangs in a terminal that takes
 # nothing and never says so. The thread is on disk by then.
@@ -62,6 +63,7 @@ def signals(on_interrupt: Callable[[], None], on_end: Callable[[], None]) -> Ite
         bound.start()
         loop.call_soon_threadsafe(on_end)
 
+    wake_on_signals(loop)
     wanted = {signal.SIGINT: interrupt}
     wanted |= {getattr(signal, name): end for name in _ENDING_SIGNALS if hasattr(signal, name)}
     before = {
