@@ -325,5 +325,10 @@ def _read_private(uri: str) -> str:
     """Return the text of a file in the data folder that only its owner can read."""
     path = Path(url2pathname(uri.removeprefix("file:")))
     assert path.stat().st_mode & 0o777 == 0o600
+    # The agent's folder, and the one of all that is shown; nothing else was left there.
+    assert [folder.stat().st_mode & 0o777 for folder in (path.parent, path.parent.parent)] == [
+        0o700
+    ] * 2
+    assert list(path.parent.iterdir()) == [path]
     assert path.is_relative_to(os.environ["TREADLE_DATA_DIR"])
     return path.read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from treadle.protocol.sessions import (
     SteerResult,
 )
 from treadle.server.peer import Peer
+from treadle.thread.files import make_folder
 from treadle.thread.paths import SHOWN_FOLDER, encode_name, shown_path, thread_path
 
 # What fits into the line or two that editors have for a message.
@@ -57,12 +59,20 @@ async def _show_document(peer: Peer, path: Path, text: str) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file that only its owner can read."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{os.getpid()}")
-    new.touch(mode=0o600)
-    new.write_text(text + "\n", encoding="utf-8", errors="replace", newline="\n")
-    new.replace(path)
+    """Write a file that only its owner can read; two at once for one pair spoil neither.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    make_folder(path.parent)
+    descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
+    new = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.write(text + "\n")
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _path(data: Path, method: str, params: WireStruct) -> Path:
