@@ -19,7 +19,8 @@ from treadle.models.openai import OpenAICompletion, attachments, request
 from treadle.models.openai.attachments import LEFT_OUT, Attachments
 from treadle.models.openai.request import HistoryEncoder, encode_message
 from treadle.models.scripted import Reply, Scripted
-from treadle.thread.blobs import Attachment, Blobs, attachment
+from treadle.thread.attachments import Attachment, attachment
+from treadle.thread.blobs import Blobs
 from treadle.thread.message import Message, decode_line, encode_line
 from treadle.turn.agent import Agent
 

@@ -11,20 +11,22 @@ from typing import Any
 import pytest
 
 from treadle.errors import StorageDegraded
-from treadle.thread.blobs import (
+from treadle.thread.attachments import (
     Attachment,
+    Reference,
+    attachment,
+    referenced,
+    references,
+)
+from treadle.thread.blobs import (
     BlobLost,
     BlobProblem,
     Blobs,
-    Reference,
-    attachment,
     blob_path,
     blobs_folder,
     check_blobs,
     copy_blobs,
     delete_blobs,
-    referenced,
-    references,
 )
 from treadle.thread.message import Message, decode_line, encode_line
 from treadle.thread.mime_types import canonical, fits, told_by

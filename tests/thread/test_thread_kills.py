@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.thread.blobs import attachment
+from treadle.thread.attachments import attachment
 from treadle.thread.catalogue import list_threads
 from treadle.thread.fork import fork
 from treadle.thread.message import Message, Usage, encode_line

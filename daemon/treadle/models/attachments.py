@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from treadle.thread.blobs import Reference
+from treadle.thread.attachments import Reference
 from treadle.thread.message import Content
 
 NOT_SHOWN = "not shown to this model"

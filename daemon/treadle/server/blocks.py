@@ -21,7 +21,8 @@ from treadle.protocol.sessions import (
     ResourceBlock,
     TextBlock,
 )
-from treadle.thread.blobs import Attachment, AttachmentType, Reference, attachment, blob_path
+from treadle.thread.attachments import Attachment, AttachmentType, Reference, attachment
+from treadle.thread.blobs import blob_path
 from treadle.thread.message import Content, Message
 from treadle.thread.mime_types import SUFFIXES, UNTOLD, canonical, fits, told_by
 

@@ -1,15 +1,9 @@
 """The bytes of images and files: beside the thread, named by their hash, written once.
 
-Owns what a content block says in their place, and that bytes are on the device before a line
-refers to them. Refuses to know who sent them and which model may see them.
+Owns that bytes are on the device before a line refers to them. Refuses to know what a line says
+beside the reference, who sent the bytes and which model may see them.
 
-A message that is new may hold `Attachment` blocks, which bring their bytes along. What is kept of
-such a block is the reference that it is as JSON:
-
-    {"type": "image", "mime_type": "image/png", "sha256": "…", "size_bytes": 68}
-
-`type` is `image`, `audio` or `resource`; a resource has its `uri` too. The bytes lie in
-`INSTANCE.blobs/SHA256.SUFFIX`, the suffix by the type.
+They lie in `INSTANCE.blobs/SHA256.SUFFIX`, the suffix by the type.
 """
 
 from __future__ import annotations
@@ -21,85 +15,22 @@ import itertools
 import logging
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal
 
 from treadle.errors import StorageDegraded
+from treadle.thread.attachments import Attachment, Reference, attachments_of, references
 from treadle.thread.files import degraded, make_folder, open_private, sync, sync_folder
 from treadle.thread.message import Message
-from treadle.thread.mime_types import SUFFIXES, canonical, suffix
+from treadle.thread.mime_types import SUFFIXES
 from treadle.thread.paths import beside
 
 logger = logging.getLogger(__name__)
 
 # The extension of the folder that lies beside a thread.
 BLOBS_SUFFIX = ".blobs"
-
-AttachmentType: TypeAlias = Literal["image", "audio", "resource"]
-
-
-class Attachment(dict[str, Any]):
-    """A content block that brings its bytes along; as JSON it is the reference to them."""
-
-    data: bytes
-
-
-def attachment(kind: AttachmentType, data: bytes, mime_type: str, *, uri: str = "") -> Attachment:
-    """Make a content block of bytes.
-
-    Args:
-        kind: what the block is.
-        data: the bytes; they are hashed, so large ones belong in a worker thread.
-        mime_type: their type, as `mime_types.canonical` writes it.
-        uri: where a resource comes from.
-    """
-    block = Attachment(
-        type=kind,
-        mime_type=mime_type,
-        sha256=hashlib.sha256(data).hexdigest(),
-        size_bytes=len(data),
-    )
-    if uri:
-        block["uri"] = uri
-    block.data = data
-    return block
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """What a content block says of the bytes that it stands for."""
-
-    type: str
-    mime_type: str
-    sha256: str
-    size_bytes: int
-    uri: str = ""
-
-    @classmethod
-    def of(cls, block: Mapping[str, Any]) -> Self | None:
-        """Read a block; None where it refers to no bytes, or not as it should."""
-        kind, sha256, size_bytes = (block.get(name) for name in ("type", "sha256", "size_bytes"))
-        if not isinstance(kind, str) or kind not in _TYPES:
-            return None
-        if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-            return None
-        if not isinstance(size_bytes, int) or size_bytes < 0:
-            return None
-        mime_type, uri = block.get("mime_type"), block.get("uri")
-        return cls(
-            kind,
-            canonical(mime_type) if isinstance(mime_type, str) else "",
-            sha256,
-            size_bytes,
-            uri if isinstance(uri, str) else "",
-        )
-
-    @property
-    def file_name(self) -> str:
-        """What the file of the bytes is called."""
-        return self.sha256 + suffix(self.mime_type)
 
 
 class BlobLost(Exception):
@@ -120,7 +51,7 @@ class Blobs:
 
     def hold(self, *messages: Message) -> None:
         """Take over the bytes that messages bring along, to be written by the next `write`."""
-        for block in _attachments(messages):
+        for block in attachments_of(messages):
             name = _reference(block).file_name
             if not self._has(name):
                 self._held[name] = block.data
@@ -139,11 +70,24 @@ class Blobs:
             return
         for name, data in list(self._held.items()):
             try:
-                _write(self._folder, name, data)
+                write_blob(self._folder, name, data)
             except OSError as error:
                 raise degraded(self._folder / name, error) from error
             self._written.add(name)
             self._held.pop(name, None)
+
+    @property
+    def held_bytes(self) -> int:
+        """How much waits to be written."""
+        return sum(map(len, list(self._held.values())))
+
+    def held_for(self, lines: bytes) -> dict[str, bytes]:
+        """Return, by name, what waits to be written and lines refer to."""
+        return {
+            name: data
+            for name, data in list(self._held.items())
+            if name.partition(".")[0].encode() in lines
+        }
 
     async def prepare(self, *messages: Message) -> None:
         """Write ahead, in a worker thread, what messages bring along.
@@ -189,23 +133,6 @@ def blob_path(thread: Path, block: Mapping[str, Any]) -> Path | None:
     """Return the file of the bytes that a block refers to; None for any other block."""
     reference = Reference.of(block)
     return None if reference is None else blobs_folder(thread) / reference.file_name
-
-
-def brings_bytes(message: Message) -> bool:
-    """Whether a message is new and has bytes that are to be kept beside it."""
-    return any(_attachments((message,)))
-
-
-def references(message: Message) -> list[Reference]:
-    """Return what a message refers to, in order."""
-    if isinstance(message.content, str):
-        return []
-    return list(filter(None, map(Reference.of, message.content)))
-
-
-def referenced(messages: Iterable[Message]) -> set[str]:
-    """Return the names of the files that messages refer to."""
-    return {reference.file_name for message in messages for reference in references(message)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,62 +194,19 @@ def copy_blobs(source: Path, target: Path, messages: Iterable[Message]) -> list[
         folder = blobs_folder(target)
         try:
             make_folder(target.parent)
-            _write(folder, reference.file_name, data)
+            write_blob(folder, reference.file_name, data)
         except OSError as error:
             raise degraded(folder / reference.file_name, error) from error
     return sorted(lost)
 
 
-def delete_blobs(thread: Path, *, keep: Collection[str] = ()) -> None:
-    """Delete the bytes beside a thread, and their folder once it is empty; it blocks.
-
-    Files that are not ours stay, and the folder with them.
+def write_blob(folder: Path, name: str, data: bytes) -> None:
+    """Write bytes under their name, all of them or nothing; it blocks until they are on the device.
 
     Args:
-        thread: the thread's file; whoever deletes holds its lock.
-        keep: names of files that stay, as `referenced` gives them.
-
-    Raises:
-        OSError: one of them cannot be deleted.
-    """
-    folder = blobs_folder(thread)
-    for path in _files(folder):
-        if path.name not in keep and _OURS.fullmatch(path.name):
-            path.unlink(missing_ok=True)
-    if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
-        folder.rmdir()
-
-
-_TYPES = frozenset({"image", "audio", "resource"})
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-# A file of bytes, or what a kill left of one that was being written.
-_OURS = re.compile(
-    rf"\.?[0-9a-f]{{64}}(?:{'|'.join(map(re.escape, (*SUFFIXES.values(), '.bin')))})(?:\.\d+-\d+)?"
-)
-# Tells apart what one process writes at the same time.
-_numbers = itertools.count()
-
-
-def _attachments(messages: Iterable[Message]) -> Iterator[Attachment]:
-    for message in messages:
-        if isinstance(message.content, list):
-            yield from (block for block in message.content if isinstance(block, Attachment))
-
-
-def _reference(block: Mapping[str, Any]) -> Reference:
-    """Read a block that refers to bytes.
-
-    Raises:
-        BlobLost: it does not.
-    """
-    reference = Reference.of(block)
-    if reference is None:
-        raise BlobLost("it refers to no bytes")
-    return reference
-
-
-def _write(folder: Path, name: str, data: bytes) -> None:
-    """Write bytes under their name, all of them or nothing.
+        folder: where, as `blobs_folder` tells it.
+        name: what their file is called, by `Reference.file_name`.
+        data: them.
 
     Raises:
         OSError: they could not be written.
@@ -346,6 +230,46 @@ def _write(folder: Path, name: str, data: bytes) -> None:
         new.unlink(missing_ok=True)
         raise
     sync_folder(folder)
+
+
+def delete_blobs(thread: Path, *, keep: Collection[str] = ()) -> None:
+    """Delete the bytes beside a thread, and their folder once it is empty; it blocks.
+
+    Files that are not ours stay, and the folder with them.
+
+    Args:
+        thread: the thread's file; whoever deletes holds its lock.
+        keep: names of files that stay, as `referenced` gives them.
+
+    Raises:
+        OSError: one of them cannot be deleted.
+    """
+    folder = blobs_folder(thread)
+    for path in _files(folder):
+        if path.name not in keep and _OURS.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+    if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+# A file of bytes, or what a kill left of one that was being written.
+_OURS = re.compile(
+    rf"\.?[0-9a-f]{{64}}(?:{'|'.join(map(re.escape, (*SUFFIXES.values(), '.bin')))})(?:\.\d+-\d+)?"
+)
+# Tells apart what one process writes at the same time.
+_numbers = itertools.count()
+
+
+def _reference(block: Mapping[str, Any]) -> Reference:
+    """Read a block that refers to bytes.
+
+    Raises:
+        BlobLost: it does not.
+    """
+    reference = Reference.of(block)
+    if reference is None:
+        raise BlobLost("it refers to no bytes")
+    return reference
 
 
 def _read(folder: Path, reference: Reference) -> bytes:

@@ -15,7 +15,8 @@ from treadle.errors import ConfigurationError
 from treadle.models.completion import Delta, ToolSpec
 from treadle.secrets import SecretStream, known
 from treadle.stack.events import Events
-from treadle.thread.blobs import Blobs, brings_bytes
+from treadle.thread.attachments import brings_bytes
+from treadle.thread.blobs import Blobs
 from treadle.thread.message import Message
 from treadle.thread.records import StopReason
 from treadle.turn.events import TurnDone

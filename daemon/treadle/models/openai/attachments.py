@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 from treadle.errors import ContextOverflow, ModelAuth, ModelError, ModelRateLimited
 from treadle.models.attachments import NOT_SHOWN, size_in_words
-from treadle.thread.blobs import Reference, references
+from treadle.thread.attachments import Reference, references
 from treadle.thread.message import Message
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 from treadle.models.attachments import in_words, worded
 from treadle.models.openai.attachments import KINDS, Notes
-from treadle.thread.blobs import BlobLost, Blobs, Reference
+from treadle.thread.attachments import Reference
+from treadle.thread.blobs import BlobLost, Blobs
 from treadle.thread.message import Message
 
 # A name of a file has at most this many characters on any system.
