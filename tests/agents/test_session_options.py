@@ -17,7 +17,7 @@ from treadle.agents.model_choice import is_local
 from treadle.agents.options import SessionOptions, advertised_tools, narrow
 from treadle.errors import InvalidParams, TreadleError, WouldWiden
 from treadle.models.completion import ToolSpec
-from treadle.permissions.modes import MODES, Capability, is_stricter_or_equal, may_ever
+from treadle.permissions.modes import MODES, Capability, is_stricter_or_equal
 from treadle.tools.builtin import BUILTIN
 from treadle.tools.tool import Tool
 
@@ -256,7 +256,8 @@ def test_narrowing_never_widens(
         before, after = advertised_tools(agent), advertised_tools(narrowed)
         assert narrow(narrowed, SessionOptions()) == narrowed
     assert all(tool in before for tool in after)
-    assert all(may_ever(narrowed.permissions, tool.capability) for tool in after)
+    policy = narrowed.policy
+    assert all(policy.verdict(tool.spec.name, tool.capability) != "refuse" for tool in after)
     assert is_stricter_or_equal(narrowed.permissions, than=agent.permissions)
     assert (narrowed.max_turns or 0) <= (agent.max_turns or 100)
     assert not (agent.model and is_local(agent.model)) or is_local(narrowed.model or "")

@@ -10,12 +10,13 @@ import pytest
 
 from treadle.errors import ConfigurationError
 from treadle.models.completion import ToolSpec
+from treadle.permissions.policy import Policy
 from treadle.sandbox.virtual import VirtualSandbox
 from treadle.thread.message import ToolCall
 from treadle.tools.pipeline import ToolOutcome, run_call
 from treadle.tools.tool import CALL_DEADLINE_SECONDS, Tool, ToolContext, tool
 
-CONTEXT = ToolContext(sandbox=VirtualSandbox())
+CONTEXT = ToolContext(VirtualSandbox(), policy=Policy("auto"))
 
 
 class Point(msgspec.Struct):

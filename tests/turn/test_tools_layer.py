@@ -39,7 +39,7 @@ async def look(at: str) -> str:
     return f"a {at}"
 
 
-@tool(capability="write")
+@tool(capability="read")
 async def fail() -> str:
     """Fail."""
     raise ToolError("it is jammed; use the other one")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from treadle.permissions.modes import PermissionMode
+from treadle.permissions.policy import Policy
 
 SandboxKind: TypeAlias = Literal["virtual", "local"]
 
@@ -32,6 +33,7 @@ class AgentDefinition:
         sandbox: where its tools act.
         cwd: the folder of a local sandbox, absolute; None where the session decides.
         tools: the names of its tools; None for all that its permissions can ever allow.
+        fetch_allow: the hosts that its tool `fetch` reaches, and their subdomains.
         max_turns: how many model calls one prompt may make.
         source: its file's path, or `built-in`.
     """
@@ -46,5 +48,11 @@ class AgentDefinition:
     sandbox: SandboxKind = "virtual"
     cwd: Path | None = None
     tools: tuple[str, ...] | None = None
+    fetch_allow: tuple[str, ...] = ()
     max_turns: int | None = None
     source: str = BUILT_IN
+
+    @property
+    def policy(self) -> Policy:
+        """What its tools may do."""
+        return Policy(self.permissions, self.fetch_allow)

@@ -15,7 +15,7 @@ from typing import Any
 from treadle.agents.definition import AgentDefinition
 from treadle.agents.model_choice import is_local
 from treadle.errors import InvalidParams, WouldWiden
-from treadle.permissions.modes import MODES, PermissionMode, is_stricter_or_equal, may_ever
+from treadle.permissions.modes import MODES, PermissionMode, is_stricter_or_equal
 from treadle.sandbox.paths import is_within, real_path
 from treadle.tools.builtin import BUILTIN
 from treadle.tools.nearest import did_you_mean
@@ -84,7 +84,7 @@ def advertised_tools(definition: AgentDefinition) -> tuple[Tool, ...]:
         tool
         for name, tool in BUILTIN.items()
         if (definition.tools is None or name in definition.tools)
-        and may_ever(definition.permissions, tool.capability)
+        and definition.policy.verdict(name, tool.capability) != "refuse"
     )
 
 

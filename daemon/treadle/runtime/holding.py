@@ -131,6 +131,7 @@ class Holding:
             opened.close()
         except StorageDegraded:
             self._storage = "degraded"  # the log says where it lies
+        await opened.release_tools()
 
     async def evict(self) -> None:
         """Let go of what nobody uses, unless what was said is nowhere but here; the terms stay."""
@@ -168,6 +169,7 @@ class Holding:
         if opened is None:
             return
         await self._recovery.leave()
+        await opened.release_tools()
         self._storage = "ok"
         try:
             await asyncio.to_thread(opened.close)

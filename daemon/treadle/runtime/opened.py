@@ -19,13 +19,19 @@ from treadle.runtime.stored import open_stored
 from treadle.sandbox.local import LocalSandbox
 from treadle.sandbox.sandbox import Sandbox
 from treadle.sandbox.virtual import VirtualSandbox
+from treadle.thread.paths import beside
 from treadle.thread.thread import Thread
+from treadle.tools.session import ToolSession
+from treadle.tools.spill import Spill
 from treadle.turn.agent import Agent
 from treadle.turn.default import default_agent
 from treadle.turn.steering import Inbox
 
 # Model calls of one prompt where neither the prompt nor the agent says.
 DEFAULT_MAX_TURNS = 25
+
+# The extension of the folder beside a thread that too long outputs of tools lie in.
+OUTPUTS_SUFFIX = ".outputs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,7 @@ class Opened:
         self._pair = pair
         self._services = services
         self._place = place
+        self._tools = ToolSession(spill=Spill(outputs_folder(thread)))
         self._model: tuple[ModelSpec, Completion] | None = None
 
     async def agent(self, max_turns: int | None, inbox: Inbox) -> Agent:
@@ -122,13 +129,19 @@ class Opened:
             max_turns=definition.max_turns or DEFAULT_MAX_TURNS,
             tools=advertised_tools(definition),
             sandbox=self._place.sandbox,
+            policy=definition.policy,
+            session=self._tools,
             completion=self._completion(spec),
             inbox=inbox,
             max_retries=max_retries,
         )
 
+    async def release_tools(self) -> None:
+        """Give back what tools hold for the session; safe to call twice."""
+        await self._tools.close()
+
     def close(self) -> None:
-        """Give back everything held; safe to call twice.
+        """Give back the thread; safe to call twice.
 
         Whatever is left behind of a turn can say nothing more: the thread refuses it.
         """
@@ -178,6 +191,11 @@ def open_session(pair: Pair, services: Services, terms: Terms) -> Opened:
     )
     held = Terms(terms.options, place.cwd)
     return Opened(pair, services, held, place, thread, settings.idle_seconds)
+
+
+def outputs_folder(thread: Thread) -> Path | None:
+    """Return where too long outputs of a thread's tools lie; nowhere for one in memory."""
+    return None if thread.path is None else beside(thread.path, OUTPUTS_SUFFIX)
 
 
 def _memory_thread(pair: Pair, kept: dict[Pair, Thread]) -> Thread:

@@ -5,18 +5,43 @@ Owns the texts, so that every sandbox speaks alike. Refuses to know where the fi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 # Tools read whole files into memory and page through them; more than this is no text to read.
 READ_LIMIT_BYTES = 16 * 1024 * 1024
+
+# A walk that finds more files than this is told to begin further down.
+WALK_LIMIT_FILES = 100_000
 
 OUTSIDE = "the path leads outside the folder that this agent works in"
 NO_PATH = "this is no path: it is empty, or holds characters that no file name can"
 NO_ENTRY = "no such file or folder"
 NOT_A_FOLDER = "a part of the path is a file, not a folder"
 IS_A_FOLDER = "this is a folder"
+NOT_EMPTY = "the folder is not empty"
 NOT_REGULAR = "this is neither a file nor a folder (a pipe, socket or device), so it is not opened"
 TOO_LARGE = f"the file is larger than {READ_LIMIT_BYTES // 2**20} MiB, too large to read whole"
+CHANGED = "the file is not what it was when it was last looked at; read it again"
+
+
+class Changed(OSError):
+    """A file is not what whoever writes it took it for; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The files below a folder.
+
+    Args:
+        files: their paths, relative to the sandbox's root, `/` between the parts, sorted.
+        is_whole: there are no more of them than a walk returns.
+    """
+
+    files: list[str]
+    is_whole: bool
 
 
 class Sandbox(Protocol):
@@ -25,7 +50,18 @@ class Sandbox(Protocol):
     Contract: every method takes a path as a tool was given it; one that leads outside, by
     whatever way, raises `PermissionError`; the usual `OSError`s say what else is wrong, their
     text free of anything outside the sandbox. Methods suspend, they do not block.
+
+    Attributes:
+        folder: where processes that act in it are started; None where none can be.
     """
+
+    folder: Path | None
+
+    async def place(self, path: str) -> str:
+        """Return the one name of a file that may be there, however it was spelled.
+
+        It is relative to the root, with `/` between its parts, links followed; `.` for the root.
+        """
 
     async def read_bytes(self, path: str) -> bytes:
         """Return the whole of a regular file.
@@ -41,4 +77,50 @@ class Sandbox(Protocol):
         Raises:
             NotADirectoryError: it is a file.
             OSError: it is missing or outside.
+        """
+
+    async def walk(self, path: str, *, ignored: bool = False) -> Walk:
+        """Find the regular files at and below a path; links are not followed.
+
+        Args:
+            path: a folder, or one file.
+            ignored: also those that the ignore files (`.gitignore`, `.ignore`) leave out. What
+                lies in `.git` is never found.
+
+        Raises:
+            OSError: it is missing or outside.
+        """
+
+    async def write_bytes(self, path: str, data: bytes, *, before: bytes | None) -> None:
+        """Put a file there whole, or change nothing; folders on the way are made.
+
+        A file that is replaced keeps its mode. A link is followed where it leads inside.
+
+        Args:
+            path: where.
+            data: what it is to hold.
+            before: what it holds now; None where there is nothing yet.
+
+        Raises:
+            Changed: it holds something else, or is there although nothing should be.
+            IsADirectoryError: it is a folder.
+            OSError: it is outside, no regular file, or cannot be written.
+        """
+
+    async def remove(self, path: str, *, before: bytes | None) -> None:
+        """Remove a file, the link where it is one, or an empty folder.
+
+        Args:
+            path: what.
+            before: what the file holds now; None for a folder.
+
+        Raises:
+            Changed: it holds something else.
+            OSError: it is missing, outside, or a folder that is not empty.
+        """
+
+    def unsaved(self) -> Mapping[str, bytes]:
+        """Return what differs from the disk below `folder`, by place: buffers of an editor.
+
+        Whoever searches that folder by other means searches these instead of their files.
         """

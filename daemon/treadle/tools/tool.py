@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import msgspec
@@ -18,7 +18,11 @@ import msgspec
 from treadle.errors import ConfigurationError
 from treadle.models.completion import ToolSpec
 from treadle.permissions.modes import Capability
+from treadle.permissions.policy import Policy
 from treadle.sandbox.sandbox import Sandbox
+from treadle.stack.stack import App
+from treadle.thread.message import ToolCall
+from treadle.tools.session import ToolSession
 from treadle.tools.signature import Signature, read_signature
 
 # Reading, searching and most commands end long before; a model that waits longer is stuck.
@@ -32,11 +36,28 @@ class ToolError(Exception):
     """Raised by a tool to tell the model, in its own words, what went wrong and what to do."""
 
 
+def _no_progress(message: str, done: float | None = None, total: float | None = None) -> None:
+    """Tell nobody."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a session hands to its tools."""
+    """What a tool is given beside its arguments.
+
+    Args:
+        sandbox: where it may act.
+        session: what lives from one call of the session to the next.
+        policy: what the agent may do; the pipeline has judged the call by it already.
+        call: the call itself.
+        progress: tells watchers how far it is: a text, and where known how much is done of how
+            much. Contract: neither raises nor blocks.
+    """
 
     sandbox: Sandbox
+    session: ToolSession = field(default_factory=ToolSession)
+    policy: Policy = field(default_factory=Policy)
+    call: ToolCall = field(default_factory=lambda: ToolCall("", "", {}))
+    progress: Callable[[str, float | None, float | None], None] = _no_progress
 
 
 Handler: TypeAlias = Callable[[Any, ToolContext], Awaitable[str]]
@@ -46,6 +67,30 @@ Contract: may raise anything, and that becomes the call's result: ToolError and 
 their text, others logged and named; may suspend, must not block; is cancelled at the tool's
 deadline; an empty answer is told as `(no output)`.
 """
+
+
+Preview: TypeAlias = Callable[[Any, ToolContext], Awaitable["Shown"]]
+"""Tells what a call would do, before it runs.
+
+Contract: changes nothing; may raise as a handler may, and then the call has failed without
+anybody being asked.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a person sees of a call that asks to be allowed.
+
+    Args:
+        detail: what it would do, on one line.
+        preview: the whole of it; empty where the detail says all.
+        covers: what allowing it for the session allows, so that two calls with the same text
+            are alike; the tool itself where it is empty.
+    """
+
+    detail: str
+    preview: str = ""
+    covers: str = ""
 
 
 def as_given(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +108,13 @@ class Tool:
         handler: what runs.
         decode: reads the arguments, an object, for the handler.
             Contract: pure; raises msgspec.ValidationError where they do not fit the schema.
-        deadline_seconds: how long one call may take.
+        deadline_seconds: how long one call may take; None where the tool bounds itself, because
+            it waits for a person or for another agent.
+        preview: tells a person what a call would do; its name and arguments where absent.
+        writes: names the paths that a call would change, for those that write files: they are
+            kept as they were, for undo, and no other call writes meanwhile.
+            Contract: pure.
+        pipeline: what a call runs through instead of the default.
 
     Raises:
         ConfigurationError: a provider would refuse the name, and with it every request.
@@ -73,7 +124,10 @@ class Tool:
     capability: Capability
     handler: Handler
     decode: Callable[[dict[str, Any]], Any] = as_given
-    deadline_seconds: float = CALL_DEADLINE_SECONDS
+    deadline_seconds: float | None = CALL_DEADLINE_SECONDS
+    preview: Preview | None = None
+    writes: Callable[[Any], Sequence[str]] | None = None
+    pipeline: App[CallEnv] | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.spec.name):
@@ -82,8 +136,32 @@ class Tool:
             )
 
 
+@dataclass(slots=True)
+class CallEnv:
+    """One call on its way: Validate sets `tool` and `arguments`, what runs sets the rest.
+
+    Attributes:
+        content: what the model reads, whether it went well or not.
+        ok: it went well.
+        truncated: the content is cut.
+    """
+
+    call: ToolCall
+    tools: Mapping[str, Tool]
+    context: ToolContext
+    tool: Tool | None = None
+    arguments: Any = field(default=None, repr=False)
+    content: str = ""
+    ok: bool = True
+    truncated: bool = False
+
+
 def tool(
-    *, capability: Capability, deadline_seconds: float = CALL_DEADLINE_SECONDS
+    *,
+    capability: Capability,
+    deadline_seconds: float | None = CALL_DEADLINE_SECONDS,
+    preview: Preview | None = None,
+    writes: Callable[[Any], Sequence[str]] | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Make a Tool from a function.
 
@@ -94,8 +172,10 @@ def tool(
     A plain `def` runs in a worker thread.
 
     Args:
-        capability: what it needs to be allowed: read, write, shell or network.
-        deadline_seconds: how long one call may take.
+        capability: what it needs to be allowed: read, write, shell, network, fetch or mcp.
+        deadline_seconds: how long one call may take; None where it bounds itself.
+        preview: tells a person what a call would do.
+        writes: names the paths that a call would change.
 
     Raises:
         ConfigurationError: the signature cannot be told to a model.
@@ -109,6 +189,8 @@ def tool(
             _handler(function, signature),
             signature.decode,
             deadline_seconds,
+            preview,
+            writes,
         )
 
     return decorate

@@ -16,9 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from treadle.permissions.policy import Policy
 from treadle.sandbox.sandbox import Sandbox
 from treadle.stack.stack import App
 from treadle.thread.thread import Thread
+from treadle.tools.session import ToolSession
 from treadle.tools.tool import Tool
 from treadle.turn.agent import Agent
 from treadle.turn.env import Env
@@ -39,6 +41,8 @@ def default_agent(
     tools: Sequence[Tool],
     sandbox: Sandbox,
     completion: App[Env],
+    policy: Policy | None = None,
+    session: ToolSession | None = None,
     inbox: Inbox | None = None,
     max_retries: int = DEFAULT_MAX_RETRIES,
 ) -> Agent:
@@ -51,6 +55,8 @@ def default_agent(
         tools: what the model may call.
         sandbox: where those tools may act.
         completion: the model.
+        policy: what those tools may do; read-only if absent.
+        session: what lives from one tool call to the next, also in another turn.
         inbox: what is said to a turn while it runs; without one nothing can be.
         max_retries: how often one model call is made again.
     """
@@ -62,7 +68,7 @@ def default_agent(
         .use(ToolResultLoop, inbox=inbox)
         .use(Steering, inbox=inbox)
         .use(MaxIterations, limit=max_turns)
-        .use(Tools, tools=tools, sandbox=sandbox)
+        .use(Tools, tools=tools, sandbox=sandbox, policy=policy, session=session)
         .use(Retry, max_retries=max_retries)
         .run(completion)
     )

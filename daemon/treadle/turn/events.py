@@ -1,15 +1,16 @@
 """The events of a turn and their payloads.
 
-| event         | payload            | when                                            |
-|---------------|--------------------|-------------------------------------------------|
-| `turn`        | `TurnStarted`      | the turn begins; nothing of it is kept yet      |
-| `step`        | `StepStarted`      | before each pass of the loop                    |
-| `model_call`  | `ModelCall`        | before a request leaves for the model           |
-| `retrying`    | `Retrying`         | a model call failed and is tried again          |
-| `delta`       | `Delta`            | a piece of text or reasoning arrived            |
-| `tool_call`   | `ToolCallStarted`  | before a tool runs                              |
-| `tool_result` | `ToolResultLanded` | a call's result is kept, cut short or not       |
-| `done`        | `TurnDone`         | the turn is over, whatever its end              |
+| event           | payload            | when                                       |
+|-----------------|--------------------|--------------------------------------------|
+| `turn`          | `TurnStarted`      | the turn begins; nothing of it is kept yet |
+| `step`          | `StepStarted`      | before each pass of the loop               |
+| `model_call`    | `ModelCall`        | before a request leaves for the model      |
+| `retrying`      | `Retrying`         | a model call failed and is tried again     |
+| `delta`         | `Delta`            | a piece of text or reasoning arrived       |
+| `tool_call`     | `ToolCallStarted`  | before a tool runs                         |
+| `tool_progress` | `ToolProgressed`   | a running tool tells how far it is         |
+| `tool_result`   | `ToolResultLanded` | a call's result is kept, cut short or not  |
+| `done`          | `TurnDone`         | the turn is over, whatever its end         |
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ EVENT_NAMES = (
     "retrying",
     "delta",
     "tool_call",
+    "tool_progress",
     "tool_result",
     "done",
 )
@@ -64,6 +66,16 @@ class ToolCallStarted:
 
     call: ToolCall
     capability: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgressed:
+    """How far a running call is; `done` and `total` are of whatever it counts, where it does."""
+
+    call: ToolCall
+    message: str
+    done: float | None = None
+    total: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

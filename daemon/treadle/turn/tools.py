@@ -10,19 +10,23 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from treadle.errors import ConfigurationError
+from treadle.permissions.policy import Policy
 from treadle.sandbox.sandbox import Sandbox
 from treadle.sandbox.virtual import VirtualSandbox
+from treadle.secrets import known
 from treadle.stack.stack import App
-from treadle.thread.message import Message, ToolCall
+from treadle.thread.message import Message, ToolCall, clean
 from treadle.thread.repair import INTERRUPTED_TEXT
-from treadle.tools.pipeline import ToolOutcome, run_call
-from treadle.tools.tool import Tool, ToolContext
+from treadle.tools.pipeline import DEFAULT, ToolOutcome, run_call
+from treadle.tools.session import ToolSession
+from treadle.tools.tool import CallEnv, Tool, ToolContext
 from treadle.turn.env import Env
-from treadle.turn.events import ToolCallStarted, ToolResultLanded
+from treadle.turn.events import ToolCallStarted, ToolProgressed, ToolResultLanded
 
 logger = logging.getLogger(__name__)
 
@@ -44,16 +48,31 @@ class Tools:
         app: the completion.
         tools: what the model may call; names are distinct.
         sandbox: where they may act; without one an empty, virtual one for each turn.
+        policy: what they may do; read-only where nobody says otherwise.
+        session: what lives from call to call; without one it lasts as long as this layer.
+        pipeline: what each call runs through, unless its tool has one of its own.
     """
 
     def __init__(
-        self, app: App[Env], *, tools: Sequence[Tool], sandbox: Sandbox | None = None
+        self,
+        app: App[Env],
+        *,
+        tools: Sequence[Tool],
+        sandbox: Sandbox | None = None,
+        policy: Policy | None = None,
+        session: ToolSession | None = None,
+        pipeline: App[CallEnv] = DEFAULT,
     ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         if len(self._tools) != len(tools):
             raise ConfigurationError("two tools have the same name; the model could not choose")
         self._app = app
-        self._context = ToolContext(sandbox=VirtualSandbox() if sandbox is None else sandbox)
+        self._pipeline = pipeline
+        self._context = ToolContext(
+            VirtualSandbox() if sandbox is None else sandbox,
+            session or ToolSession(),
+            policy or Policy(),
+        )
 
     async def __call__(self, env: Env) -> None:
         """Let the model answer, then run what it called."""
@@ -95,8 +114,19 @@ class Tools:
             tool = self._tools.get(call.name)
             env.emit("tool_call", ToolCallStarted(call, tool.capability if tool else "none"))
             began = time.monotonic()
-            outcome = await run_call(call, self._tools, self._context)
+            context = replace(self._context, call=call, progress=_progress_of(env, call))
+            outcome = await run_call(call, self._tools, context, self._pipeline)
             return outcome, time.monotonic() - began
+
+
+def _progress_of(env: Env, call: ToolCall) -> Callable[[str, float | None, float | None], None]:
+    """Make what a call tells its progress by."""
+
+    def tell(message: str, done: float | None = None, total: float | None = None) -> None:
+        text = known().redact(clean(message))
+        env.emit("tool_progress", ToolProgressed(call, text, done, total))
+
+    return tell
 
 
 async def _land_first(env: Env, batch: deque[tuple[ToolCall, Run]]) -> None:

@@ -1,0 +1,81 @@
+"""Asking a person whether a call may run, and what was answered for a whole session.
+
+Owns what an answer covers. Refuses to know who is asked, how, and how long that may take.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from treadle.permissions.modes import Capability
+from treadle.thread.message import ToolCall
+
+Answer: TypeAlias = Literal["allow_once", "allow_session", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is asked to judge: this very call, with these very arguments.
+
+    Args:
+        call: what the model asked for.
+        capability: what it needs.
+        detail: what it would do, on one line: a command, a path.
+        preview: the whole of it: a diff, a script; empty where the detail says all.
+        covers: what `allow_session` allows from then on; two calls with the same text are alike.
+    """
+
+    call: ToolCall
+    capability: Capability
+    detail: str
+    preview: str
+    covers: str
+
+
+class Approver(Protocol):
+    """Somebody who can say yes.
+
+    Contract: `ask` answers within a bound of its own; nobody there, no answer in time and an
+    answer that makes no sense are `deny`. An answer is on the device before it is returned. It
+    may be cancelled, and then withdraws the question.
+    """
+
+    async def ask(self, question: Question) -> Answer:
+        """Put the question and return the answer."""
+
+
+class NobodyApproves:
+    """Where there is nobody to ask."""
+
+    async def ask(self, question: Question) -> Answer:
+        """Deny."""
+        return "deny"
+
+
+class Approvals:
+    """What is allowed in one session beyond what its policy allows by itself.
+
+    It lasts as long as this object: a session that is opened anew asks again.
+
+    Args:
+        approver: who is asked.
+    """
+
+    def __init__(self, approver: Approver | None = None) -> None:
+        self._approver = approver or NobodyApproves()
+        self._covered: dict[str, None] = {}
+
+    @property
+    def covered(self) -> tuple[str, ...]:
+        """What was allowed for the session, in the order of the answers."""
+        return tuple(self._covered)
+
+    async def permit(self, question: Question) -> bool:
+        """Whether a call may run, asking where that is not yet known."""
+        if question.covers in self._covered:
+            return True
+        answer = await self._approver.ask(question)
+        if answer == "allow_session":
+            self._covered[question.covers] = None
+        return answer != "deny"

@@ -1,0 +1,33 @@
+"""Running a call's handler, under its deadline: the bottom of the pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+
+from treadle.tools.tool import CallEnv, ToolError
+
+
+async def execute(env: CallEnv) -> None:
+    """Run the handler; it is cancelled at the tool's deadline.
+
+    Raises:
+        ToolError: the deadline passed.
+    """
+    assert env.tool is not None, "Validate belongs around execute"
+    deadline = asyncio.timeout(env.tool.deadline_seconds)
+    try:
+        async with deadline:
+            env.content = _checked(await env.tool.handler(env.arguments, env.context))
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        raise ToolError(
+            f"{env.call.name} was stopped after {env.tool.deadline_seconds:g} s without an "
+            "answer; it may have had effects. Ask for less at a time."
+        ) from None
+
+
+def _checked(content: object) -> str:
+    if not isinstance(content, str):
+        raise TypeError(f"a tool's handler returns text, not {type(content).__name__}")
+    return content

@@ -1,0 +1,71 @@
+"""Judging a call by the agent's policy, and asking a person where that says so."""
+
+from __future__ import annotations
+
+import msgspec
+
+from treadle.permissions.approvals import Question
+from treadle.secrets import known
+from treadle.stack.stack import App
+from treadle.thread.message import clean
+from treadle.tools.tool import CallEnv, Shown, ToolError
+
+# A line that a person takes in at a glance.
+_DETAIL_CHARACTERS = 300
+# Beyond this nobody reads on, and a dialog that shows more stalls the editor.
+_PREVIEW_CHARACTERS = 20_000
+
+# Whoever runs a call through `Permit` can tell by these texts that it did not run.
+REFUSED = "{name} is not allowed: this agent's permissions are {mode}. Go on without it."
+DENIED = (
+    "{name} was not allowed by the person, so it did not run. Do not try it again; ask what to do."
+)
+
+
+class Permit:
+    """Lets a call run that is allowed, and no other. Belongs between Validate and what acts."""
+
+    def __init__(self, app: App[CallEnv]) -> None:
+        self._app = app
+
+    async def __call__(self, env: CallEnv) -> None:
+        """Pass the env inwards once the call is allowed.
+
+        Raises:
+            ToolError: it is refused, or a person said no.
+        """
+        assert env.tool is not None, "Validate belongs around Permit"
+        name, policy = env.tool.spec.name, env.context.policy
+        verdict = policy.verdict(name, env.tool.capability)
+        if verdict == "refuse":
+            raise ToolError(REFUSED.format(name=name, mode=policy.mode))
+        if verdict == "ask" and not await env.context.session.approvals.permit(
+            _question(env, await _shown(env))
+        ):
+            raise ToolError(DENIED.format(name=name))
+        await self._app(env)
+
+
+async def _shown(env: CallEnv) -> Shown:
+    """Return what a person is shown of the call."""
+    assert env.tool is not None, "Validate belongs around Permit"
+    if env.tool.preview is not None:
+        return await env.tool.preview(env.arguments, env.context)
+    return Shown(f"{env.call.name} {msgspec.json.encode(env.call.arguments).decode()}")
+
+
+def _question(env: CallEnv, shown: Shown) -> Question:
+    assert env.tool is not None, "Validate belongs around Permit"
+    # Redacted before it is cut: half a secret is not recognised any more.
+    detail = " ".join(known().redact(clean(shown.detail)).split())
+    return Question(
+        call=env.call,
+        capability=env.tool.capability,
+        detail=_cut(detail, _DETAIL_CHARACTERS),
+        preview=_cut(known().redact(clean(shown.preview)), _PREVIEW_CHARACTERS),
+        covers=shown.covers or env.tool.spec.name,
+    )
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… [{len(text) - most} more characters]"
