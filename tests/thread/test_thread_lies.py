@@ -1,5 +1,7 @@
 """Records that read well and lie: they cost at most themselves, and never the thread."""
 
+# ruff: noqa: ASYNC240 - what lies on the disk is what these tests look at
+
 from __future__ import annotations
 
 import sys
@@ -19,6 +21,7 @@ from treadle.thread.records import (
     SteeredRecord,
     TurnRecord,
     encode_record,
+    sealed,
 )
 from treadle.thread.replay import load
 from treadle.thread.resume import resume
@@ -38,13 +41,14 @@ def write(path: Path, *lines: bytes) -> None:
 
 
 def change_hints(path: Path, lie: dict[str, Any]) -> None:
-    """Have the compaction that ends a thread lie about how the thread is resumed."""
+    """Have the compaction that ends a thread lie about how the thread is resumed, sealed anew."""
     *before, line = path.read_bytes().splitlines(keepends=True)
     plain = msgspec.json.decode(line)
+    del plain["compacted"]["seal"]
     hints = plain["compacted"]["resume"]
     twice = {"spans": hints["spans"] * 2}
     plain["compacted"]["resume"] = hints | (twice if lie == {"spans": "twice"} else lie)
-    write(path, *before, msgspec.json.encode(plain), b"\n")
+    write(path, *before, sealed(msgspec.json.encode(plain)), b"\n")
 
 
 @pytest.mark.parametrize(
@@ -130,6 +134,9 @@ async def test_what_was_accepted_before_it_became_a_secret_is_said_once(
         {"steered": [{"message": {"role": 1}}]},
         {"steered": [{"message": {"role": "user", "content": "no time"}}]},
         {"spans": "twice"},
+        {"spans": []},
+        {"held": [[0, 2]]},
+        {"held": [[0, 9]]},
     ],
 )
 async def test_hints_that_lie_cost_a_reading_of_the_whole_file(
@@ -148,6 +155,69 @@ async def test_hints_that_lie_cost_a_reading_of_the_whole_file(
     assert record.messages == 4
     assert found == load(path)
     assert [one.text for one in found.messages] == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"held":[[0,1],[3,3]]', b'"held":[[0,3]]'),
+        (b'"held":[[0,1],[3,3]]', b'"held":[[0,0],[3,3]]'),
+        (b'"turns":0', b'"turns":7'),
+        (b'"seal":"', b'"seam":"'),
+        (b',"seal":"', b',"seal":"0'),
+    ],
+)
+async def test_hints_that_somebody_changed_by_hand_are_not_believed(
+    old: bytes, new: bytes, path: Path
+) -> None:
+    await _compacted(path)
+    data = path.read_bytes()
+    assert data.count(old) == 1
+    path.write_bytes(data.replace(old, new))
+
+    found = resume(path)
+
+    assert found == load(path)
+    assert found.is_whole
+    assert list(found.ordinals) == [0, 1, 2, 3]
+
+
+async def test_a_byte_that_flips_in_a_compaction_hides_no_message_that_the_file_shows(
+    path: Path,
+) -> None:
+    await _compacted(path)
+    data = path.read_bytes()
+    start = data.rindex(b'{"compacted"')
+    for place in range(start, len(data) - 1):
+        for bit in (0, 3):
+            flipped = bytearray(data)
+            flipped[place] ^= 1 << bit
+            path.write_bytes(flipped)
+            assert resume(path) == load(path)
+
+
+async def test_a_compaction_without_a_seal_as_earlier_versions_wrote_it_costs_time_alone(
+    path: Path,
+) -> None:
+    await _compacted(path)
+    said, _, seal = path.read_bytes().rpartition(b',"seal":"')
+    assert len(seal) == 32 + len(b'"}}\n')
+    path.write_bytes(said + b"}}\n")
+
+    assert resume(path).is_whole
+    assert resume(path).history == load(path).history
+
+
+async def _compacted(path: Path) -> None:
+    """Write a thread whose conversation holds 0, 1 and 3, of which a compaction kept 1 and 3."""
+    thread = Thread.open(path)
+    for number in range(3):
+        await thread.append(Message("user", f"{number}", at=AT))
+    thread.rewind(1)
+    await thread.append(Message("user", "3", at=AT))
+    thread.record_compaction(CompactedRecord(through=3, keep=[(1, 1), (3, 3)]))
+    thread.close()
+    assert not resume(path).is_whole
 
 
 def test_a_compaction_that_counts_more_messages_than_the_file_has_room_for_moves_no_ordinal(

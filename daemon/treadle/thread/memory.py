@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from treadle.thread.history import History, intersected, normal, within
+from treadle.thread.lines import opened
+from treadle.thread.loaded import Loaded
 from treadle.thread.message import Message
 from treadle.thread.reading import Reading
-from treadle.thread.replay import Loaded, opened
 from treadle.thread.resume import Span, find_spans
 
 

@@ -7,6 +7,7 @@ Reading is lenient: what a newer build wrote is read as far as this one knows it
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -113,7 +114,8 @@ class CompactedRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         tokens: how large the conversation was.
         usage: what its model calls cost.
         messages: how many message lines there were.
-        resume: how a thread is opened without reading what was given up; see `resume.py`.
+        resume: how a thread is opened without reading what was given up; see `resume.py`. The
+            line then ends with a `seal`, without which nobody believes it.
     """
 
     id: str = ""
@@ -188,7 +190,20 @@ STEERED_START = b'{"steered"'
 
 def encode_record(record: Record) -> bytes:
     """Encode a record as its JSON line, without the line end."""
-    return _encoder.encode({_NAMES[type(record)]: record})
+    line = _encoder.encode({_NAMES[type(record)]: record})
+    has_hints = isinstance(record, CompactedRecord) and record.resume is not None
+    return sealed(line) if has_hints else line
+
+
+def sealed(line: bytes) -> bytes:
+    """Return a record's line, without its line end, with a digest of it as its last member."""
+    return b'%b,"seal":"%b"}}' % (line[:-2], _seal_of(line[:-2]))
+
+
+def is_sealed(line: bytes) -> bool:
+    """Tell whether a record's line, without its line end, is the one that was sealed."""
+    said, _, seal = line.rpartition(b',"seal":"')
+    return bool(said) and seal == _seal_of(said) + b'"}}'
 
 
 def decode_record(line: bytes) -> RecordLine:
@@ -211,6 +226,9 @@ def decode_record(line: bytes) -> RecordLine:
         raise
 
 
+# Half of SHA-256, for damage and an editor's hand, not for forgers.
+SEAL_CHARACTERS = 32
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(RecordLine)
 _NAMES: dict[type[msgspec.Struct], str] = {
@@ -221,6 +239,10 @@ _NAMES: dict[type[msgspec.Struct], str] = {
     SteeredRecord: "steered",
     SetAsideRecord: "set_aside",
 }
+
+
+def _seal_of(line: bytes) -> bytes:
+    return hashlib.sha256(line).hexdigest()[:SEAL_CHARACTERS].encode()
 
 
 def _without_unknown_usage(plain: Any) -> Any:

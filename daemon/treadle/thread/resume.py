@@ -1,7 +1,8 @@
 """Opening a thread from its last compaction on, without reading what was given up.
 
 Owns the hints that a compaction's record carries and their verification: where any of them does
-not fit, the whole file is read instead, so that a hint can cost time and nothing else.
+not fit, or the record's line is not the one that was sealed, the whole file is read instead, so
+that a hint can cost time and nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from typing import Annotated, BinaryIO
 
 import msgspec
 
-from treadle.thread.history import History, intersected, normal
+from treadle.thread.accepted import accepted
+from treadle.thread.history import History, intersected, merged, normal
+from treadle.thread.lines import UNREADABLE, digest_of, lines_of, opened
+from treadle.thread.loaded import Loaded, Numbers
+from treadle.thread.reader import Reader
 from treadle.thread.records import (
     COMPACTED_START,
     COUNTED_TURNS,
@@ -26,18 +31,9 @@ from treadle.thread.records import (
     ThreadRecord,
     TurnRecord,
     decode_record,
+    is_sealed,
 )
-from treadle.thread.replay import (
-    UNREADABLE,
-    Loaded,
-    Numbers,
-    Reader,
-    accepted,
-    collector_off,
-    digest_of,
-    load,
-    opened,
-)
+from treadle.thread.replay import collector_off, load
 
 # The file is searched from its end in pieces of this size.
 SEARCH_BYTES = 1 << 20
@@ -141,8 +137,8 @@ def _from_record(file: BinaryIO, start: int) -> Loaded | None:
     """Read what the record at `start` kept and what follows it; None where anything is odd."""
     try:
         file.seek(start)
-        line = file.readline()
-        record = decode_record(line).compacted
+        line = next(lines_of(file), b"")
+        record = decode_record(line).compacted if is_sealed(line[:-1]) else None
         if record is None or not line.endswith(b"\n"):
             return None
         found = msgspec.convert(record.resume, Resume)
@@ -151,7 +147,7 @@ def _from_record(file: BinaryIO, start: int) -> Loaded | None:
     except UNREADABLE:
         return None
     history = History(record.messages, normal(found.held), [record])
-    if not -1 <= record.through < record.messages or history.last >= record.messages:
+    if not history.holds(record.through) or history.last >= record.messages:
         return None
     # Every message has a line of more bytes than one.
     if record.messages > start:
@@ -173,6 +169,9 @@ def _read_spans(file: BinaryIO, found: Resume, history: History) -> Reader | Non
     kept = Reader(follows=False)
     seen = history.seen()
     if any(one.last >= other.first for one, other in pairwise(found.spans)):
+        return None
+    # Damage at the edge of a range is in no span; then the whole file is read as well.
+    if merged((span.first, span.last) for span in found.spans) != merged(seen):
         return None
     for span in found.spans:
         lines = Reader(History(span.first), follows=False)
