@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from treadle.thread.files import (
     O_BINARY,
@@ -21,6 +23,9 @@ from treadle.thread.files import (
     write_whole,
 )
 from treadle.thread.paths import DAMAGED_SUFFIX, beside
+
+# What is set aside is copied in pieces of this size, for it may be any amount.
+COPY_BYTES = 1 << 20
 
 
 class Tail:
@@ -175,7 +180,7 @@ class Tail:
         descriptor = self._open_descriptor()
         os.lseek(descriptor, offset, os.SEEK_SET)
         with os.fdopen(os.dup(descriptor), "rb") as file:
-            _keep_damaged(beside(self._path, DAMAGED_SUFFIX), file.read())
+            _keep_damaged(beside(self._path, DAMAGED_SUFFIX), _pieces(file))
         self._cut(offset)
         self.aside_at = None
 
@@ -191,14 +196,24 @@ def keep_lines_aside(path: Path, places: Iterable[tuple[int, int]]) -> None:
         OSError: they could not be copied.
     """
     with path.open("rb") as file:
-        copied = bytearray()
-        for offset, size_bytes in places:
-            file.seek(offset)
-            copied += file.read(size_bytes) + b"\n"
-    _keep_damaged(beside(path, DAMAGED_SUFFIX), bytes(copied))
+        _keep_damaged(beside(path, DAMAGED_SUFFIX), _lines_at(file, places))
 
 
-def _keep_damaged(path: Path, torn: bytes) -> None:
+def _lines_at(file: BinaryIO, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+    for offset, size_bytes in places:
+        file.seek(offset)
+        # The byte behind a line is its line end.
+        yield from _pieces(file, size_bytes + 1)
+
+
+def _pieces(file: BinaryIO, size_bytes: int = sys.maxsize) -> Iterator[bytes]:
+    """Read so much from where a file stands, or to its end."""
+    while piece := file.read(min(size_bytes, COPY_BYTES)):
+        size_bytes -= len(piece)
+        yield piece
+
+
+def _keep_damaged(path: Path, pieces: Iterable[bytes]) -> None:
     """Append bytes to the damaged file, untouched, on a line of their own, and flush them."""
     descriptor, made = open_private(path, os.O_RDWR | os.O_APPEND)
     try:
@@ -206,8 +221,9 @@ def _keep_damaged(path: Path, torn: bytes) -> None:
         if size:
             os.lseek(descriptor, size - 1, os.SEEK_SET)
             if os.read(descriptor, 1) != b"\n":
-                torn = b"\n" + torn
-        write_whole(descriptor, torn)
+                write_whole(descriptor, b"\n")
+        for piece in pieces:
+            write_whole(descriptor, piece)
         sync(descriptor)
     finally:
         os.close(descriptor)
