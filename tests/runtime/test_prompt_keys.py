@@ -18,7 +18,7 @@ from treadle.agents.options import SessionOptions
 from treadle.errors import Busy, InvalidParams, ModelUnreachable, OptionsDiffer, UnknownAgent
 from treadle.models.completion import Delta
 from treadle.models.scripted import Reply, Scripted
-from treadle.runtime import session as session_module
+from treadle.runtime import keys as keys_module
 from treadle.runtime.keys import digest_of, told_before
 from treadle.runtime.outbox import Pair, TurnEnded
 from treadle.runtime.prompt import Outcome
@@ -164,7 +164,7 @@ async def test_a_session_is_one_while_a_key_is_looked_up(
     running = ask(runtime, "x")
     await model.reached.wait()
     session = runtime.session(PAIR)
-    monkeypatch.setattr(session_module, "told_before", slowly)
+    monkeypatch.setattr(keys_module, "told_before", slowly)
     asked = _once(runtime, when_busy="reject")
     await asyncio.to_thread(looking.wait, PATIENCE_SECONDS)
     model.open.set()

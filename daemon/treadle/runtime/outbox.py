@@ -70,7 +70,7 @@ class Outbox:
     """Numbers a session's events and hands each to every watcher, in order."""
 
     def __init__(self, pair: Pair, last_seq: int) -> None:
-        self._pair = pair
+        self.pair = pair
         self._watchers: list[Watcher] = []
         self.last_seq = last_seq
 
@@ -87,7 +87,7 @@ class Outbox:
     def emit(self, payload: Payload, turn: int | None = None) -> None:
         """Number an event and hand it out."""
         self.last_seq += 1
-        event = SessionEvent(self._pair, self.last_seq, turn, payload)
+        event = SessionEvent(self.pair, self.last_seq, turn, payload)
         for watcher in tuple(self._watchers):
             try:
                 watcher(event)

@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 
 from treadle.agents.options import SessionOptions
 from treadle.runtime.outbox import TurnPayload
-from treadle.thread.message import Message
+from treadle.thread.message import Message, Usage
+from treadle.thread.records import StopReason
 from treadle.turn.events import StepStarted, TurnDone
 
 Listener: TypeAlias = Callable[[StepStarted | TurnPayload], None]
@@ -45,11 +46,27 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A prompt's one outcome; `turn` and `messages` are absent when its turn never began."""
+    """A prompt's one outcome; `turn` and `messages` are absent when its turn never began.
+
+    Attributes:
+        done: how its turn ended.
+        turn: that turn's number.
+        messages: the ordinals of that turn's first and last message.
+    """
 
     done: TurnDone
     turn: int | None = None
     messages: tuple[int, int] | None = None
+
+    @classmethod
+    def without_turn(cls, cause: StopReason) -> Outcome:
+        """Return the outcome of a prompt that was stopped before it had a turn."""
+        return cls(TurnDone(cause, "", Usage(), 0))
+
+    @property
+    def text(self) -> str:
+        """The last thing that the model said in the turn."""
+        return self.done.text
 
 
 @dataclass(frozen=True, slots=True)

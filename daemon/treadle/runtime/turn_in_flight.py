@@ -10,7 +10,7 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from treadle.errors import TreadleError
+from treadle.errors import NotRunning, TreadleError
 from treadle.runtime.askers import Askers
 from treadle.thread.message import Message, Usage
 from treadle.thread.records import StopReason
@@ -89,22 +89,36 @@ class TurnInFlight:
         """Whether its outcome is known."""
         return self._ended.is_set()
 
-    async def promise(self, messages: Sequence[Message]) -> Thread | None:
+    def enter(self, messages: Sequence[Message], key: str = "", asked: str = "") -> None:
+        """Let a prompt's messages into the turn, which takes them; with a key, keep them at once.
+
+        Args:
+            messages: what it says.
+            key: under which it runs once.
+            asked: a digest of it.
+        """
+        if key and self.thread is not None:
+            first, *rest = messages
+            messages = [self.thread.accept(first, key, asked), *map(self.thread.accept, rest)]
+        self.inbox.put(*messages)
+
+    async def promise(self, messages: Sequence[Message]) -> None:
         """Let messages into the turn, which takes them, and keep them: a kill loses none.
 
         Contract: all is done before this suspends, unless the thread is still being opened.
 
-        Returns:
-            The thread that has them; None where the turn ended before it had one, and nothing
-            of them was said.
+        Raises:
+            NotRunning: the turn was stopped before it had a thread; nothing of them was said.
+            TreadleError: the thread cannot be opened.
         """
-        if self.thread is None:
-            self.inbox.put(*messages)
-            self._promised += messages
-            await self._has_thread.wait()
-        else:
+        if self.thread is not None:
             self.inbox.put(*map(self.thread.accept, messages))
-        return self.thread
+            return
+        self.inbox.put(*messages)
+        self._promised += messages
+        await self._has_thread.wait()
+        if self.thread is None:
+            raise self._not_said()
 
     async def has_begun(self) -> None:
         """Wait until the turn has a number, or has ended."""
@@ -214,6 +228,15 @@ class TurnInFlight:
             stop_reason: StopReason = "error" if error else self.cause or "cancelled"
             self.done = TurnDone(stop_reason, "", Usage(), 0, error)
         return self.done
+
+    def _not_said(self) -> TreadleError:
+        """Return the error that says why what entered the turn was not said."""
+        error = self.done.error if self.done else None
+        if isinstance(error, TreadleError):
+            return error
+        return NotRunning(
+            "the turn was stopped before it began, so this was not said; say it again"
+        )
 
     def _tell(self) -> None:
         if self.env is not None:

@@ -23,9 +23,14 @@ class _Asked(NamedTuple):
 
 
 class TurnQueue:
-    """Turns in order of arrival; one that has ended is taken out by whoever ended it."""
+    """Turns in order of arrival; one that has ended is taken out by whoever ended it.
+
+    Attributes:
+        running: the one whose prompt is in the thread by now.
+    """
 
     def __init__(self) -> None:
+        self.running: TurnInFlight | None = None
         self._turns: dict[TurnInFlight, _Asked] = {}
 
     def __len__(self) -> int:
@@ -52,6 +57,8 @@ class TurnQueue:
     def remove(self, turn: TurnInFlight) -> None:
         """Take a turn out."""
         del self._turns[turn]
+        if self.running is turn:
+            self.running = None
 
     def job(self, turn: TurnInFlight) -> Job[None]:
         """Return a turn's place in the lane."""

@@ -1,15 +1,22 @@
 """What a prompt that was asked under a key came to, read from a thread's file.
 
-Owns which turns have keys and what is left of such a turn. Refuses to know who asks.
+Owns which turns have keys, how a key is kept, and what is left of such a turn. Refuses to know
+who asks.
+
+A key stands in the thread as it was given, unless it holds a secret: then only its hash does.
+What is a secret may change, so keys are told by their hashes, whichever form stands in the file.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from treadle.secrets import known
 from treadle.thread.message import LINE_START, Message, Usage
 from treadle.thread.records import (
     STEERED_START,
@@ -50,6 +57,21 @@ class TurnOutcome:
     messages: tuple[int, int] | None
 
 
+def kept_key(key: str) -> str:
+    """Return a key as it is kept: its hash where it holds a secret, else the key itself."""
+    return key if known().redact(key) == key else key_hash(key)
+
+
+def key_hash(key: str) -> str:
+    """Return what tells a key from others: its hash, also where that is what is given."""
+    if _HASH.fullmatch(key):
+        return key
+    return "sha256:" + hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
+
+
+_HASH = re.compile("sha256:[0-9a-f]{64}")
+
+
 class KeyPlace(NamedTuple):
     """Where in a file, in bytes, the turn of a key starts, and where the key itself stands.
 
@@ -61,7 +83,7 @@ class KeyPlace(NamedTuple):
 
 
 class TurnKeys:
-    """The keys of one open thread, and what their turns came to.
+    """The keys of one open thread, by their hashes, and what their turns came to.
 
     Its file is looked through once, when somebody first asks for a key that is not among those
     since it was opened.
@@ -103,6 +125,7 @@ class TurnKeys:
         """Note that the turn that runs has a key, as `begin` does."""
         if not key:
             return
+        key = key_hash(key)
         self._running[key] = asked
         self._kept.pop(key, None)
         self._new.pop(key, None)
@@ -125,6 +148,7 @@ class TurnKeys:
 
     def knows(self, key: str) -> bool | None:
         """Tell whether a turn had this key; None where the file has to be looked through first."""
+        key = key_hash(key)
         if key in self._running or key in self._new or key in self._kept:
             return True
         if self._path is None:
@@ -140,6 +164,7 @@ class TurnKeys:
         Raises:
             ThreadUnreadable: the file cannot be read.
         """
+        key = key_hash(key)
         if key in self._running:
             return None
         if self._path is None or key in self._kept:
@@ -155,7 +180,7 @@ class TurnKeys:
 
 
 def find_keys(path: Path) -> dict[str, KeyPlace]:
-    """Find the last turn of each key.
+    """Find the last turn of each key, by the key's hash.
 
     Raises:
         FileNotFoundError: there is no file.
@@ -170,13 +195,13 @@ def find_keys(path: Path) -> dict[str, KeyPlace]:
             if line.startswith(_MAY_HAVE_KEYS) and _KEY in line:
                 key = _key_of(line).key
                 if key:
-                    found[key] = KeyPlace(start, offset)
+                    found[key_hash(key)] = KeyPlace(start, offset)
             offset += len(line)
     return found
 
 
 def outcome_at(path: Path, key: str, place: KeyPlace) -> TurnOutcome | None:
-    """Read what the turn of a key came to.
+    """Read what the turn of a key, or of a key's hash, came to.
 
     Returns:
         None where it ended with an error, which uses no key up, or where it is not there.
@@ -191,7 +216,7 @@ def outcome_at(path: Path, key: str, place: KeyPlace) -> TurnOutcome | None:
         file.seek(place.start)
         lines = lines_of(file)
         start = _turn_of(next(lines, b""))
-        if said.key != key or start is None or start.number != said.turn:
+        if key_hash(said.key) != key_hash(key) or start is None or start.number != said.turn:
             return None
         return outcome_of(said.asked, start, _decoded(lines))
 

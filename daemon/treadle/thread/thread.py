@@ -29,7 +29,7 @@ from treadle.thread.journal import Journal, Storage, take
 from treadle.thread.lock import ThreadLock
 from treadle.thread.memory import Memory
 from treadle.thread.message import Message, Usage, decode_line, encode_line, now
-from treadle.thread.outcomes import TurnKeys, TurnOutcome
+from treadle.thread.outcomes import TurnKeys, TurnOutcome, kept_key
 from treadle.thread.reading import Reading
 from treadle.thread.records import (
     FORMAT_VERSION,
@@ -228,7 +228,7 @@ class Thread:
         ):
             self._read(self.path, self._lock)
         record = TurnRecord(
-            self.turns + 1, "start", now(), key=key, asked=asked, messages=self.count
+            self.turns + 1, "start", now(), key=kept_key(key), asked=asked, messages=self.count
         )
         self._keys.begin(self._place(self._record(record)), key, asked)
         self.turns += 1
@@ -311,7 +311,7 @@ class Thread:
         _, kept = _as_kept(msgspec.structs.replace(message, at=message.at or now()))
         turn = self._began.number if self._began else 0
         plain = msgspec.json.decode(encode_line(kept))
-        record = SteeredRecord(plain, now(), turn, key, asked)
+        record = SteeredRecord(plain, now(), turn, kept_key(key), asked)
         self._keys.note(self._place(self._record(record)), key, asked)
         self._steered.append(record)
         return kept

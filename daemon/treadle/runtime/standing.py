@@ -1,0 +1,54 @@
+"""What a session does now, told to its watchers whenever that changes.
+
+Owns when a state is news. Refuses to know what makes a session do anything.
+"""
+
+from __future__ import annotations
+
+from treadle.runtime.holding import Holding
+from treadle.runtime.outbox import Outbox, State, StateChanged
+from treadle.runtime.turn_queue import TurnQueue
+
+
+class Standing:
+    """The state of one session, as it is and as it was last told.
+
+    Args:
+        outbox: where changes are told.
+        held: what the session holds.
+        turns: those that run or wait.
+    """
+
+    def __init__(self, outbox: Outbox, held: Holding, turns: TurnQueue) -> None:
+        self._outbox = outbox
+        self._held = held
+        self._turns = turns
+        self._told = self._now()
+
+    @property
+    def state(self) -> State:
+        """What the session does now."""
+        if self._turns.running is not None:
+            return "running"
+        return "closed" if self._held.terms is None else "idle"
+
+    def announce(self) -> None:
+        """Tell the watchers what the session does, if that has changed."""
+        now = self._now()
+        if now != self._told:
+            self._told = now
+            running = self._turns.running
+            self._outbox.emit(now, running.number if running else None)
+
+    def announce_storage(self) -> None:
+        """Tell them only if its thread can be written no longer, or again.
+
+        A session that opens for a turn is idle for a moment, which is no news.
+        """
+        if self._held.storage != self._told.storage:
+            self.announce()
+
+    def _now(self) -> StateChanged:
+        waiting = len(self._turns) - (self._turns.running is not None)
+        queued = 0 if self.state == "closed" else waiting
+        return StateChanged(self.state, queued, self._held.storage)
