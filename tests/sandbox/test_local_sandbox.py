@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from treadle.sandbox import local, opening
+from treadle.sandbox import holding, local
+from treadle.sandbox.holding import read_below
 from treadle.sandbox.local import LocalSandbox
-from treadle.sandbox.opening import Opened, open_below
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX links and special files")
 
@@ -23,7 +23,7 @@ _BOUND_SECONDS = 10.0
 
 @pytest.fixture(params=["by descriptors", "by path"])
 def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(opening, "HAS_DIR_FD", request.param == "by descriptors")
+    monkeypatch.setattr(holding, "HAS_DIR_FD", request.param == "by descriptors")
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret.txt").write_text("secret")
     root = tmp_path / "root"
@@ -127,12 +127,12 @@ async def test_a_swap_between_the_check_and_the_use_does_not_lead_out(
     (tmp_path / "outside" / "a.txt").write_text("secret")
     target = tmp_path / "outside" / swapped.partition("/")[2]
 
-    def open_after_a_swap(*args: Any) -> Opened:
+    def read_after_a_swap(*args: Any) -> bytes:
         (root / swapped).rename(tmp_path / "moved")
         (root / swapped).symlink_to(target)
-        return open_below(*args)
+        return read_below(*args)
 
-    monkeypatch.setattr(local, "open_below", open_after_a_swap)
+    monkeypatch.setattr(local, "read_below", read_after_a_swap)
     with pytest.raises(OSError, match=r"link|outside|not a folder"):
         await _read(root, "folder/a.txt")
 

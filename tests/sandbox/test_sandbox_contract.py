@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.sandbox import opening, sandbox
+from treadle.sandbox import holding, sandbox
 from treadle.sandbox.local import LocalSandbox
 from treadle.sandbox.sandbox import Sandbox
 from treadle.sandbox.virtual import VirtualSandbox
@@ -28,7 +28,7 @@ def _local(root: Path, files: Mapping[str, bytes]) -> Sandbox:
 def fill(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fill:
     if request.param == "virtual":
         return lambda files: VirtualSandbox(dict(files))
-    monkeypatch.setattr(opening, "HAS_DIR_FD", request.param == "local")
+    monkeypatch.setattr(holding, "HAS_DIR_FD", request.param == "local")
     return lambda files: _local(tmp_path / "root", files)
 
 

@@ -1,0 +1,151 @@
+"""What ignore files leave out of a walk, as git has it.
+
+Owns the order in which the files and their lines count. Refuses to read files: it gets their
+bytes, and trusts none of them, for they come with any repository.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+# A pattern with several wildcards can be tried in very many ways on a long path, and nothing
+# else runs meanwhile. This many take some 50 ms; a pattern that could take more is left out.
+_WAYS_LIMIT = 1_000_000
+
+# How many ignore files' rules are kept: those of one repository, for its next walk.
+_KEPT_FILES = 256
+
+# What Python's expressions warn of inside brackets, because it may come to mean something else.
+_AMBIGUOUS = re.compile(r"\[.*(\[|--|&&|~~|\|\|)")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of an ignore file.
+
+    Args:
+        pattern: what it matches.
+        leaves_out: False where it begins with `!`.
+        is_for_folders: it ends with `/`.
+        is_for_names: it holds no other `/`, so that only the last part of a path counts.
+        wildcards: how many runs of `*` it has.
+    """
+
+    pattern: GitIgnoreSpecPattern
+    leaves_out: bool
+    is_for_folders: bool
+    is_for_names: bool
+    wildcards: int
+
+    def matches(self, path: str, name: str, is_folder: bool) -> bool:
+        """Whether it speaks of this very path, not of a folder on the way there."""
+        if self.is_for_folders and not is_folder:
+            return False
+        text = name if self.is_for_names else path
+        if math.comb(len(text) + self.wildcards, self.wildcards) > _WAYS_LIMIT:
+            return False
+        found = self.pattern.match_file(text)
+        # The one group that these expressions have marks the end of a folder on the way.
+        return found is not None and found.match.lastgroup is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """The ignore files of one folder, which `prefix` leads to."""
+
+    prefix: str
+    ignore: tuple[Rule, ...]
+    gitignore: tuple[Rule, ...]
+    exclude: tuple[Rule, ...]
+    is_repository: bool
+
+
+class Rules:
+    """The ignore files of a folder and those around it, the nearest first.
+
+    A nearer file has precedence over one further up, a later line over an earlier one, and
+    `.ignore` over all `.gitignore`. Those of git end at the folder that holds `.git`.
+    """
+
+    def __init__(self, levels: tuple[_Level, ...] = ()) -> None:
+        self._levels = levels
+
+    def within(
+        self, prefix: str, *, ignore: bytes, gitignore: bytes, exclude: bytes, is_repository: bool
+    ) -> Rules:
+        """Return these rules with those of a folder further down.
+
+        Args:
+            prefix: its path, which ends in `/`; empty for the root.
+            ignore: its `.ignore`.
+            gitignore: its `.gitignore`.
+            exclude: its `.git/info/exclude`.
+            is_repository: it holds `.git`.
+        """
+        if not (ignore or gitignore or exclude or is_repository):
+            return self
+        parsed = (_parsed(ignore), _parsed(gitignore), _parsed(exclude))
+        return Rules((_Level(prefix, *parsed, is_repository), *self._levels))
+
+    def leave_out(self, path: str, *, is_folder: bool) -> bool:
+        """Whether a file or folder is ignored, the folders on the way there being not."""
+        name = path.rpartition("/")[2]
+        for level in self._levels:
+            verdict = _verdict(level.ignore, path[len(level.prefix) :], name, is_folder)
+            if verdict is not None:
+                return verdict
+        for level in self._levels:
+            rest = path[len(level.prefix) :]
+            for rules in (level.gitignore, level.exclude):
+                verdict = _verdict(rules, rest, name, is_folder)
+                if verdict is not None:
+                    return verdict
+            if level.is_repository:
+                break
+        return False
+
+
+def _verdict(rules: tuple[Rule, ...], path: str, name: str, is_folder: bool) -> bool | None:
+    """Return what the last rule says that speaks of a path; None where none does."""
+    for rule in reversed(rules):
+        if rule.matches(path, name, is_folder):
+            return rule.leaves_out
+    return None
+
+
+@lru_cache(maxsize=_KEPT_FILES)
+def _parsed(data: bytes) -> tuple[Rule, ...]:
+    """Read an ignore file; lines that are no pattern are passed over, as git does."""
+    lines = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n")
+    return tuple(rule for line in lines if (rule := _rule(line.removesuffix("\r"))) is not None)
+
+
+def _rule(line: str) -> Rule | None:
+    """Read one line; None where it says nothing, or is no pattern."""
+    # It takes a while to load, and most sessions never walk.
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+    text = line if line.endswith("\\ ") else line.rstrip(" ")
+    body = text.removesuffix("/")
+    if not text or text.startswith("#") or _AMBIGUOUS.search(text):
+        return None
+    try:
+        pattern = GitIgnoreSpecPattern(body)
+    except (ValueError, re.error):
+        return None
+    if pattern.include is None:
+        return None
+    return Rule(
+        pattern,
+        leaves_out=pattern.include,
+        is_for_folders=body != text,
+        is_for_names="/" not in body,
+        wildcards=len(re.findall(r"\*+", body)) + ("/" in body),
+    )
