@@ -21,8 +21,10 @@ FILE_MODE = 0o600
 O_BINARY: int = getattr(os, "O_BINARY", 0)
 # Children must not inherit a thread; Windows calls the flag differently.
 O_CLOEXEC: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
-# What is emptied before it is written must not be a link to something else.
+# What is ours alone must not be a link to something else; Windows has no such flag.
 O_NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+# Opening a pipe waits for its other end without it; Windows has no such flag.
+O_NONBLOCK: int = getattr(os, "O_NONBLOCK", 0)
 
 
 def make_folder(folder: Path) -> None:
@@ -45,8 +47,52 @@ def make_folder(folder: Path) -> None:
     sync_folder(folder.parent)
 
 
+def open_existing(path: Path, flags: int) -> int:
+    """Open a file that is there, and nothing else that may be: a pipe would take lines for ever.
+
+    Args:
+        path: the file, or a link to it.
+        flags: how to open it, as for `os.open`.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
+    descriptor = os.open(path, flags | O_CLOEXEC | O_BINARY | O_NONBLOCK, FILE_MODE)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.ENXIO, "it is no regular file", str(path))
+    return descriptor
+
+
 def open_private(path: Path, flags: int) -> tuple[int, bool]:
     """Open a file, making it 0600 when it is missing, whatever the umask.
+
+    Args:
+        path: the file, or a link to it.
+        flags: how to open it, as for `os.open`.
+
+    Returns:
+        The descriptor, and whether the file was made.
+
+    Raises:
+        OSError: it can be neither opened nor made, or is no regular file.
+    """
+    try:
+        return open_existing(path, flags), False
+    except FileNotFoundError:
+        pass
+    try:
+        descriptor = open_existing(path, flags | os.O_CREAT | os.O_EXCL)
+    except FileExistsError:
+        # Somebody made it in between, or it is a link to a file that is missing.
+        return open_existing(path, flags | os.O_CREAT), False
+    if sys.platform != "win32":
+        os.fchmod(descriptor, FILE_MODE)
+    return descriptor, True
+
+
+def open_ours(path: Path, flags: int) -> tuple[int, bool]:
+    """Open or make a private file that no person leads elsewhere, such as those beside a thread.
 
     Args:
         path: the file.
@@ -56,21 +102,11 @@ def open_private(path: Path, flags: int) -> tuple[int, bool]:
         The descriptor, and whether the file was made.
 
     Raises:
-        OSError: it can be neither opened nor made.
+        OSError: as `open_private`, or it is a link, which might lead to anybody's file.
     """
-    flags |= O_CLOEXEC | O_BINARY
-    try:
-        return os.open(path, flags), False
-    except FileNotFoundError:
-        pass
-    try:
-        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, FILE_MODE)
-    except FileExistsError:
-        # Somebody made it in between, or it is a link to a file that is missing.
-        return os.open(path, flags | os.O_CREAT, FILE_MODE), False
-    if sys.platform != "win32":
-        os.fchmod(descriptor, FILE_MODE)
-    return descriptor, True
+    if not O_NOFOLLOW and path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link", str(path))
+    return open_private(path, flags | O_NOFOLLOW)
 
 
 def is_same_file(descriptor: int, path: Path) -> bool:
@@ -189,9 +225,14 @@ def unwritable(path: Path, error: OSError) -> ThreadUnreadable | StorageDegraded
 
 def degraded(path: Path, error: OSError) -> StorageDegraded:
     """Translate why a thread cannot be written now; returned, for the caller to raise."""
+    if error.errno in _IN_THE_WAY:
+        what = f"{_say(error)}: {error.filename or path}"
+        how = "move away what lies in its place, and it is written"
+    else:
+        what = _say(error)
+        how = "free some space or repair the disk and try again"
     return StorageDegraded(
-        f"cannot write the thread {path}: {_say(error)}; "
-        "nothing said before is lost, free some space or repair the disk and try again",
+        f"cannot write the thread {path}: {what}; nothing said before is lost, {how}",
         path=str(path),
     )
 
@@ -204,7 +245,10 @@ def _errnos(*names: str) -> frozenset[int]:
 # What the disk, or this process's share of it, has run out of; all of it may pass.
 _FULL = _errnos("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EMFILE", "ENFILE", "EROFS")
 # What no free space and no mounted disk will mend: the path itself is wrong.
-_NEVER = _errnos("ENOTDIR", "EISDIR", "ELOOP", "ENAMETOOLONG", "EINVAL")
+_NEVER = _errnos("ENAMETOOLONG", "EINVAL")
+# Something lies in the place of a file or a folder. Who opens a thread is refused before (see
+# `obstacles`); under a thread that is open already, it may be moved away again.
+_IN_THE_WAY = _errnos("ENOTDIR", "EISDIR", "ELOOP", "EEXIST", "ENOTEMPTY", "ENXIO")
 # What a file system says that cannot lock; some network drives are such.
 _NO_LOCKS = _errnos("ENOLCK", "ENOTSUP", "EOPNOTSUPP", "ENOSYS")
 

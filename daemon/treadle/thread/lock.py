@@ -18,9 +18,10 @@ from treadle.thread.files import (
     O_BINARY,
     O_CLOEXEC,
     O_NOFOLLOW,
+    O_NONBLOCK,
     is_same_file,
     make_folder,
-    open_private,
+    open_ours,
     unwritable,
 )
 from treadle.thread.paths import LOCK_SUFFIX, beside
@@ -109,7 +110,7 @@ def holder(path: Path) -> int | None:
     """
     lock_path = _lock_path(path)
     try:
-        descriptor = os.open(lock_path, os.O_RDWR | O_CLOEXEC | O_BINARY)
+        descriptor = os.open(lock_path, os.O_RDWR | _NO_OTHER)
     except OSError:
         return None
     try:
@@ -125,6 +126,8 @@ def holder(path: Path) -> int | None:
 
 # Far behind the pid: Windows lets nobody read a byte that is locked.
 _LOCKED_BYTE = 1 << 30
+# A link or a pipe is no lock of ours, and must not block who asks.
+_NO_OTHER = O_CLOEXEC | O_BINARY | O_NOFOLLOW | O_NONBLOCK
 # What the kernel says when somebody else holds the lock.
 _HELD = frozenset({errno.EACCES, errno.EAGAIN, errno.EDEADLK})
 
@@ -139,7 +142,7 @@ def _lock_patiently(lock_path: Path) -> int | None:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             make_folder(lock_path.parent)
-            descriptor, _made = open_private(lock_path, os.O_RDWR | O_NOFOLLOW)
+            descriptor, _made = open_ours(lock_path, os.O_RDWR)
         except FileNotFoundError:
             # The last thread in its folder has just expired, and the folder went with it.
             if attempt == ATTEMPTS:
@@ -189,7 +192,8 @@ def _write_pid(descriptor: int) -> None:
 
 def _read_pid(lock_path: Path) -> int | None:
     try:
-        with lock_path.open("rb") as file:
+        descriptor = os.open(lock_path, os.O_RDONLY | _NO_OTHER)
+        with os.fdopen(descriptor, "rb") as file:
             # A pid has at most ten digits; whatever else may be in there is not ours.
             return int(file.read(16))
     except (OSError, ValueError):

@@ -18,6 +18,10 @@ THREADS_FOLDER = "threads"
 THREAD_SUFFIX = ".jsonl"
 DAMAGED_SUFFIX = ".damaged"
 LOCK_SUFFIX = ".lock"
+# What is being written beside a thread; after a kill it is in nobody's way.
+NEW_SUFFIX = ".new"
+# What a thread is called while all that lies beside it is deleted too.
+DELETING_SUFFIX = ".deleting"
 # What an editor was shown of threads lies here, inside the data folder, a file for each pair.
 SHOWN_FOLDER = "shown"
 # Names are shown in lists and window titles; nobody reads more than this.

@@ -23,6 +23,7 @@ from treadle.errors import RequestFailed
 from treadle.thread import unsaved
 from treadle.thread.catalogue import NotOurs, ThreadProblem, pair_of, thread_files
 from treadle.thread.lock import ThreadLock, holder
+from treadle.thread.obstacles import obstacles
 from treadle.thread.paths import (
     DAMAGED_SUFFIX,
     LOCK_SUFFIX,
@@ -185,6 +186,8 @@ def _prove(data: Path, path: Path, status: os.stat_result, now_ns: int) -> tuple
         raise _Stays("it was used within the last day", pair)
     if beside(path, DAMAGED_SUFFIX).exists():
         raise _Stays("a part of it lies in a .damaged file", pair)
+    if any(obstacles(path)):
+        raise _Stays("something that is not ours lies in the place of a file of it", pair)
     if unsaved.find(path):
         raise _Stays("a part of it waits to be written", pair)
     if beside(path, LOCK_SUFFIX).exists() and (pid := holder(path)) is not None:

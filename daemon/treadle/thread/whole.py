@@ -23,21 +23,18 @@ from typing import BinaryIO
 from treadle.errors import RequestFailed, ThreadExists
 from treadle.thread import unsaved
 from treadle.thread.blobs import delete_blobs
-from treadle.thread.files import (
-    O_NOFOLLOW,
-    check_regular,
-    degraded,
-    open_private,
-    sync,
-    sync_folder,
-)
+from treadle.thread.files import check_regular, degraded, open_ours, sync, sync_folder
 from treadle.thread.lock import ThreadLock, holder
-from treadle.thread.paths import DAMAGED_SUFFIX, THREAD_SUFFIX, THREADS_FOLDER, beside, shown_path
-
-# What is being written beside a thread; after a kill it is in nobody's way.
-NEW_SUFFIX = ".new"
-# What a thread is called while all that lies beside it is deleted too.
-DELETING_SUFFIX = ".deleting"
+from treadle.thread.obstacles import is_own_file, require_clear
+from treadle.thread.paths import (
+    DAMAGED_SUFFIX,
+    DELETING_SUFFIX,
+    NEW_SUFFIX,
+    THREAD_SUFFIX,
+    THREADS_FOLDER,
+    beside,
+    shown_path,
+)
 
 
 @contextlib.contextmanager
@@ -50,6 +47,7 @@ def new_thread(path: Path) -> Iterator[BinaryIO]:
     Raises:
         ThreadExists: there is a thread already.
         ThreadLocked: somebody is about to begin one.
+        ThreadUnreadable: a folder, a link or a pipe is in the place of a file of it.
         StorageDegraded: it could not be written; nothing is left of it.
     """
     _require_free(path)
@@ -60,7 +58,7 @@ def new_thread(path: Path) -> Iterator[BinaryIO]:
         _require_free(path)
         if beside(path, DELETING_SUFFIX).exists():
             _clear(path)
-        descriptor, _ = open_private(temporary, os.O_RDWR | os.O_TRUNC | O_NOFOLLOW)
+        descriptor, _ = open_ours(temporary, os.O_RDWR | os.O_TRUNC)
         with os.fdopen(descriptor, "w+b") as file:
             yield file
             file.flush()
@@ -89,10 +87,12 @@ def delete_thread(path: Path, *, may_go: Callable[[], bool] = lambda: True) -> b
 
     Raises:
         ThreadLocked: somebody holds it.
-        ThreadUnreadable: there is something that is no file.
+        ThreadUnreadable: there is something that is no file, or a folder, a link or a pipe in
+            the place of what lies beside a thread; nothing was deleted.
         StorageDegraded: it could not be deleted, or not all of it.
     """
     check_regular(path)
+    require_clear(path)
     gone = beside(path, DELETING_SUFFIX)
     if not path.parent.is_dir():
         return False
@@ -127,7 +127,7 @@ def left_behind(data: Path) -> Iterator[Path]:
     """
     for suffix in (NEW_SUFFIX, DELETING_SUFFIX):
         for left in sorted((data / THREADS_FOLDER).glob(f"*/*{suffix}")):
-            if holder(_thread_of(left)) is None:
+            if is_own_file(left) and holder(_thread_of(left)) is None:
                 yield left
 
 
@@ -142,7 +142,7 @@ def settle(path: Path) -> None:
         StorageDegraded: its remains cannot be deleted.
     """
     gone = beside(path, DELETING_SUFFIX)
-    if gone.exists():
+    if is_own_file(gone):
         tidy(gone)
 
 
@@ -151,9 +151,11 @@ def tidy(left: Path) -> None:
 
     Raises:
         ThreadLocked: somebody is at work on it now.
+        ThreadUnreadable: something strange lies in the place of what lies beside a thread.
         StorageDegraded: it cannot be deleted.
     """
     thread = _thread_of(left)
+    require_clear(thread)
     lock = ThreadLock.acquire(thread)
     try:
         if left.suffix == NEW_SUFFIX:
@@ -216,6 +218,7 @@ def _thread_of(left: Path) -> Path:
 
 def _require_free(path: Path) -> None:
     check_regular(path)
+    require_clear(path)
     if path.exists() and path.stat().st_size:
         raise ThreadExists(
             f"there is a thread already, {path}; delete it or take another instance",

@@ -65,11 +65,11 @@ class LogFile:
 
     def _open(self) -> int:
         # Loaded with the first line, in the log's own thread.
-        from treadle.thread.files import make_folder, open_private
+        from treadle.thread.files import make_folder, open_ours
 
         # Open only as long as it is written: Windows renames no file that somebody has open.
         make_folder(self._path.parent)
-        descriptor, _made = open_private(self._path, os.O_WRONLY | os.O_APPEND)
+        descriptor, _made = open_ours(self._path, os.O_WRONLY | os.O_APPEND)
         return descriptor
 
     def _append(self, descriptor: int, data: bytes) -> None:
