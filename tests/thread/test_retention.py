@@ -271,7 +271,8 @@ def test_a_thread_that_somebody_holds_or_has_open_by_now_stays(tmp_path: Path) -
 
 def test_a_thread_of_which_a_part_waits_elsewhere_stays(tmp_path: Path) -> None:
     path = write(tmp_path, "a", "b")
-    waiting = unsaved.keep(path, path.stat().st_size, b'{"role":"user","content":"Late"}\n')
+    late = b'{"role":"user","content":"Late"}\n'
+    waiting = unsaved.keep(path, path.stat().st_size, late, {}).place
     try:
         assert [due.stays for due in look(tmp_path, Policy(days=30), NOW_NS)] == [
             "a part of it waits to be written"

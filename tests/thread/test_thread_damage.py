@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import random
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.disk import Disk
 from support.process import patience_with
 from treadle.thread.message import Message, ToolCall, Usage, decode_line, encode_line
 from treadle.thread.records import decode_record
@@ -43,7 +45,7 @@ def instant_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Flush nothing, where a thousand threads are opened and no power fails."""
     monkeypatch.setattr("treadle.thread.tail.sync", lambda descriptor: None)
     monkeypatch.setattr("treadle.thread.tail.sync_folder", lambda folder: None)
-    monkeypatch.setattr("treadle.thread.journal.sync_folder", lambda folder: None)
+    monkeypatch.setattr("treadle.thread.line_writer.sync_folder", lambda folder: None)
 
 
 @pytest.mark.usefixtures("instant_disk")
@@ -189,17 +191,18 @@ def test_what_is_set_aside_twice_lies_on_two_lines(tmp_path: Path) -> None:
     assert (tmp_path / "a.damaged").stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_torn_tail_that_cannot_be_copied_is_not_cut_until_it_can(tmp_path: Path) -> None:
+async def test_a_torn_tail_that_cannot_be_copied_is_not_cut_until_it_can(
+    tmp_path: Path, disk: Disk
+) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(HI + b'\n{"role":"us')
-    (tmp_path / "a.damaged").mkdir()
+    disk.only = "a.damaged"
+    with disk.failing(errno.ENOSPC):
+        thread = Thread.open(path)
+        said = await thread.append(Message("user", "on"))
 
-    thread = Thread.open(path)
-    said = await thread.append(Message("user", "on"))
-
-    assert thread.storage == "degraded"
-    assert path.read_bytes() == HI + b'\n{"role":"us'
-    (tmp_path / "a.damaged").rmdir()
+        assert thread.storage == "degraded"
+        assert path.read_bytes() == HI + b'\n{"role":"us'
     more = await thread.append(Message("user", "and on"))
     assert thread.storage == "ok"
     assert (tmp_path / "a.damaged").read_bytes() == b'{"role":"us'

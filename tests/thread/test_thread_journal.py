@@ -14,7 +14,7 @@ import pytest
 from support.disk import Disk, open_files
 from support.waiting import PATIENCE_SECONDS, until_seen
 from treadle.errors import StorageDegraded, ThreadUnreadable
-from treadle.thread import backlog, files, journal
+from treadle.thread import device, files, line_writer
 from treadle.thread.lock import holder
 from treadle.thread.message import Message, Usage, encode_line
 from treadle.thread.records import ThreadRecord
@@ -234,7 +234,7 @@ def test_a_new_thread_in_which_nothing_was_said_leaves_nothing_behind(
 async def test_so_much_may_wait_and_a_turn_that_runs_still_ends(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backlog, "BACKLOG_BYTES", 1000)
+    monkeypatch.setattr(line_writer, "BACKLOG_BYTES", 1000)
     thread = Thread.open(tmp_path / "a.jsonl")
     with disk.failing(errno.ENOSPC):
         thread.start_turn()
@@ -415,7 +415,7 @@ async def test_a_device_that_never_answers_is_given_up_and_heard_when_it_does(
 ) -> None:
     go_on = threading.Event()
     monkeypatch.setattr(files, "sync", lambda descriptor: go_on.wait(PATIENCE_SECONDS))
-    monkeypatch.setattr(journal, "FLUSH_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(device, "FLUSH_TIMEOUT_SECONDS", 0.01)
     thread = Thread.open(tmp_path / "a.jsonl")
 
     thread.start_turn()

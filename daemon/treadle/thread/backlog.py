@@ -33,11 +33,6 @@ class Backlog:
         return self._added_bytes - self._dropped_bytes
 
     @property
-    def is_full(self) -> bool:
-        """Whether no more than what a running turn says may be added."""
-        return self.size_bytes >= BACKLOG_BYTES
-
-    @property
     def first(self) -> bytes:
         """The line that is to be written next, with its line end; empty where none waits."""
         return self._lines[0] if self._lines else b""
@@ -56,6 +51,6 @@ class Backlog:
         while self._lines:
             self.drop_first()
 
-    def whole(self) -> bytes:
-        """Return all of it, as it is to stand in the file."""
-        return b"".join(self._lines)
+    def lines(self) -> list[bytes]:
+        """Return all of it, as it stands now."""
+        return list(self._lines)

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from treadle.errors import StorageDegraded
 from treadle.thread.attachments import Attachment, Reference, attachments_of, references
-from treadle.thread.files import degraded, make_folder, open_private, sync, sync_folder
+from treadle.thread.files import degraded, make_folder, open_ours, sync, sync_folder
 from treadle.thread.message import Message
 from treadle.thread.mime_types import SUFFIXES
 from treadle.thread.paths import beside
@@ -81,12 +81,13 @@ class Blobs:
         """How much waits to be written."""
         return sum(map(len, list(self._held.values())))
 
-    def held_for(self, lines: bytes) -> dict[str, bytes]:
+    def held_for(self, lines: Iterable[bytes]) -> dict[str, bytes]:
         """Return, by name, what waits to be written and lines refer to."""
+        text = b"".join(lines) if self._held else b""
         return {
             name: data
             for name, data in list(self._held.items())
-            if name.partition(".")[0].encode() in lines
+            if name.partition(".")[0].encode() in text
         }
 
     async def prepare(self, *messages: Message) -> None:
@@ -216,11 +217,13 @@ def write_blob(folder: Path, name: str, data: bytes) -> None:
     if not folder.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder.parent))
     make_folder(folder)
+    if folder.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link", str(folder))
     if _is_whole(path, name.partition(".")[0], len(data)):
         return
     new = folder / f".{name}.{os.getpid()}-{next(_numbers)}"
     try:
-        descriptor, _ = open_private(new, os.O_WRONLY | os.O_TRUNC)
+        descriptor, _ = open_ours(new, os.O_WRONLY | os.O_TRUNC)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
@@ -230,6 +233,12 @@ def write_blob(folder: Path, name: str, data: bytes) -> None:
         new.unlink(missing_ok=True)
         raise
     sync_folder(folder)
+
+
+def is_named_by(name: str, data: bytes) -> bool:
+    """Tell whether a file of these bytes may have this name."""
+    is_name = bool(_OURS.fullmatch(name))
+    return is_name and hashlib.sha256(data).hexdigest() == name.partition(".")[0]
 
 
 def delete_blobs(thread: Path, *, keep: Collection[str] = ()) -> None:

@@ -25,10 +25,12 @@ from treadle.thread.blobs import Blobs
 from treadle.thread.files import check_regular
 from treadle.thread.fork import last_finished
 from treadle.thread.history import History
-from treadle.thread.journal import Journal, Storage, take
+from treadle.thread.journal import Journal, Storage
 from treadle.thread.lock import ThreadLock
 from treadle.thread.memory import Memory
 from treadle.thread.message import Message, Usage, decode_line, encode_line, now
+from treadle.thread.obstacles import is_obstructed
+from treadle.thread.opening import take
 from treadle.thread.outcomes import TurnKeys, TurnOutcome, kept_key
 from treadle.thread.reading import Reading
 from treadle.thread.records import (
@@ -389,12 +391,14 @@ class Thread:
             StorageDegraded: not all that was said could be written; the message says where it is.
         """
         self._closed = True
-        try:
-            if self._journal is not None:
-                self._journal.close()
-        finally:
-            if self._lock is not None:
-                self._lock.release()
+        if self._lock is None:
+            return
+        if self._journal is None:
+            self._lock.release()
+            return
+        # The right to write is kept as long as a write hangs: who takes it next brings back what
+        # was left elsewhere, and must find in the file whatever is still to come of it.
+        self._journal.close(self._lock.release)
 
     def __del__(self) -> None:
         # An `open` whose caller was cancelled comes back to nobody, and must not hold its lock
@@ -405,12 +409,14 @@ class Thread:
 
     def _read(self, path: Path, lock: ThreadLock) -> None:
         """Take over what is in the file, then make it fit to be written to."""
-        loaded = resume(path)
+        # What has come to lie there under a thread that was open is no newer version of it: the
+        # thread begins afresh, in memory until that is moved away.
+        is_gone = self._journal is not None and is_obstructed(path)
+        loaded = Loaded() if is_gone else resume(path)
         _refuse_newer(path, loaded.header)
         if self._journal is not None:
             self._journal.close()
-        self._journal = Journal.open(path, lock, self._on_storage)
-        self._journal.before_write = self.blobs.write
+        self._journal = Journal.open(path, lock, self.blobs, self._on_storage)
         self._memory.take(loaded)
         self._steered = loaded.steered
         self._keys.forget()
