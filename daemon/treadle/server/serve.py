@@ -49,6 +49,10 @@ EXIT_SECONDS = 2.0
 # The last replies get this long to be taken by the client.
 DRAIN_SECONDS = 1.0
 
+# What a daemon ends with that could keep something nowhere: EX_IOERR of sysexits, which is neither
+# an exit without `shutdown` nor a client that does not read.
+LOST_CODE = 74
+
 # Windows has fewer of them.
 _ENDING_SIGNALS = [
     getattr(signal, name)
@@ -66,7 +70,8 @@ def serve_stdio(folders: Folders, in_fd: int, out_fd: int) -> int:
         out_fd: the descriptor to write frames to; the same.
 
     Returns:
-        The exit code: 0, or 1 when the client said `exit` without `shutdown`, or stopped reading.
+        The exit code: 0, or 1 when the client said `exit` without `shutdown`, or stopped reading,
+        and 74 where something that was said is lost, which standard error then names.
     """
     return asyncio.run(_Sidecar(folders, in_fd, out_fd).run())
 
@@ -110,6 +115,8 @@ class _Sidecar:
         code = await self._ended
         began = loop.time()
         await self._close()
+        if self._has_lost():
+            code = LOST_CODE
         logger.info("ended with code %d after %.3f s of closing", code, loop.time() - began)
         _ignore_signals()
         _exit_even_if_a_thread_hangs(code)
@@ -129,6 +136,16 @@ class _Sidecar:
     async def _close_runtime(self) -> None:
         if self._runtime is not None:
             await self._runtime.close()
+
+    def _has_lost(self) -> bool:
+        """Whether anything that was said is kept nowhere; the log has told of it, or does now."""
+        if self._runtime is None:
+            return False
+        from treadle.thread.leaving import losses
+
+        for what in losses.at_stake:
+            logger.critical("LOST: %s: the daemon ended before that was kept elsewhere", what)
+        return bool(losses.told or losses.at_stake)
 
     def _receive(self, frames: list[Frame]) -> None:
         for frame in frames:
