@@ -11,9 +11,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal, Self
 
@@ -159,7 +160,7 @@ class Held:
         self.check()
         return os.open(self.at(name), _NEW_FLAGS, mode, dir_fd=self.descriptor)
 
-    def entries(self) -> Iterator[tuple[str, Kind]]:
+    def entries(self) -> Generator[tuple[str, Kind]]:
         """Find what lies in it, in no order; a link is something other than a file or folder."""
         if self.descriptor is None:
             self.check()
@@ -230,8 +231,11 @@ def names_below(root: Path, parts: Sequence[str]) -> list[str]:
     Raises:
         OSError: it is missing, no folder, or swapped on the way.
     """
-    with holding(root, parts) as folder:
-        return sorted(name + ("/" if kind == "folder" else "") for name, kind in folder.entries())
+    with holding(root, parts) as folder, closing(folder.entries()) as found:
+        entries = list(islice(found, seam.WALK_LIMIT_FILES + 1))
+    if len(entries) > seam.WALK_LIMIT_FILES:
+        raise OSError(errno.EFBIG, seam.TOO_MANY)
+    return sorted(name + ("/" if kind == "folder" else "") for name, kind in entries)
 
 
 @contextmanager

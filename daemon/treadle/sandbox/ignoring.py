@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 # A pattern with several wildcards can be tried in very many ways on a long path, and nothing
 # else runs meanwhile. This many take some 50 ms; a pattern that could take more is left out.
 _WAYS_LIMIT = 1_000_000
+
+# Longer paths than this are refused by every system.
+_PATH_LIMIT_CHARACTERS = 1 << 16
 
 # How many ignore files' rules are kept: those of one repository, for its next walk.
 _KEPT_FILES = 256
@@ -35,21 +39,21 @@ class Rule:
         leaves_out: False where it begins with `!`.
         is_for_folders: it ends with `/`.
         is_for_names: it holds no other `/`, so that only the last part of a path counts.
-        wildcards: how many runs of `*` it has.
+        longest: what is longer is not tried.
     """
 
     pattern: GitIgnoreSpecPattern
     leaves_out: bool
     is_for_folders: bool
     is_for_names: bool
-    wildcards: int
+    longest: int
 
     def matches(self, path: str, name: str, is_folder: bool) -> bool:
         """Whether it speaks of this very path, not of a folder on the way there."""
         if self.is_for_folders and not is_folder:
             return False
         text = name if self.is_for_names else path
-        if math.comb(len(text) + self.wildcards, self.wildcards) > _WAYS_LIMIT:
+        if len(text) > self.longest:
             return False
         found = self.pattern.match_file(text)
         # The one group that these expressions have marks the end of a folder on the way.
@@ -147,5 +151,12 @@ def _rule(line: str) -> Rule | None:
         leaves_out=pattern.include,
         is_for_folders=body != text,
         is_for_names="/" not in body,
-        wildcards=len(re.findall(r"\*+", body)) + ("/" in body),
+        longest=_longest(len(re.findall(r"\*+", body))),
     )
+
+
+@cache
+def _longest(wildcards: int) -> int:
+    """Return how long a text may be to be tried with so many runs of `*`."""
+    lengths = range(_PATH_LIMIT_CHARACTERS)
+    return bisect_right(lengths, _WAYS_LIMIT, key=lambda n: math.comb(n + wildcards, wildcards))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from treadle.sandbox import sandbox as seam
 from treadle.sandbox.holding import Held, names_below, read_below, telling
-from treadle.sandbox.paths import is_refused_here, is_within, real_path, spelled_below
+from treadle.sandbox.paths import is_refused_here, parts_below, real_path, spelled_below
 from treadle.sandbox.settling import settled
 from treadle.sandbox.walking import walk
 from treadle.sandbox.writing import check_size, remove_below, write_below
@@ -88,7 +88,11 @@ class LocalSandbox:
     ) -> None:
         parts = self._judge(path)
         with telling(path):
-            check_size(data, path)
+            check_size(data)
+            if path.endswith(("/", os.sep)):
+                raise IsADirectoryError(errno.EISDIR, seam.IS_A_FOLDER)
+            # Replacing must not rename, where the disk ignores case.
+            parts = spelled_below(self.root, parts)
             write_below(self.root, parts, data, before=before, is_given_up=is_given_up)
 
     def _remove(self, path: str, before: bytes | None) -> None:
@@ -108,9 +112,10 @@ class LocalSandbox:
         real = real_path(os.path.join(self.root, path)) if path else None  # noqa: PTH118 - a Path would drop what must be judged: `.`, `//`
         if real is None:
             raise OSError(errno.EINVAL, seam.NO_PATH, path)
-        if not is_within(real, self.root):
+        parts = parts_below(real, self.root)
+        if parts is None:
             raise PermissionError(errno.EACCES, seam.OUTSIDE, path)
-        return real.relative_to(self.root).parts
+        return parts
 
     def _judge_entry(self, path: str) -> tuple[str, ...]:
         """Return the way to what `path` itself names: where its last part is a link, that link."""

@@ -43,7 +43,20 @@ def real_path(path: str) -> Path | None:
 
 def is_within(path: Path, folder: Path) -> bool:
     """Whether one real path is another or lies below it."""
-    return path.is_relative_to(folder)
+    return parts_below(path, folder) is not None
+
+
+def parts_below(path: Path, folder: Path) -> tuple[str, ...] | None:
+    """Return the way from one real path to another; None where it does not lie below it.
+
+    Where the disk ignores case, so does this: the folder is also known by what it is.
+    """
+    if path.is_relative_to(folder):
+        return path.relative_to(folder).parts
+    for parent in (path, *path.parents):
+        if _folded(parent.name) == _folded(folder.name) and _is_same(parent, folder):
+            return path.relative_to(parent).parts
+    return None
 
 
 def is_refused_here(path: str, root: Path) -> bool:
@@ -106,6 +119,13 @@ def _is_known_otherwise(folder: Path, name: str) -> bool:
         except OSError:
             continue
     return False
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:
+        return False
 
 
 def _folded(name: str) -> str:

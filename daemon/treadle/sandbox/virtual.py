@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from treadle.sandbox import sandbox as seam
-from treadle.sandbox.holding import Kind
+from treadle.sandbox.holding import Kind, telling
 from treadle.sandbox.settling import settled
 from treadle.sandbox.walking import walk
 from treadle.sandbox.writing import check_size
@@ -57,7 +57,10 @@ class VirtualSandbox:
         if not self._is_folder(place):
             raise self._missing(place, path)
         below = [_parts(entry)[len(_parts(place)) :] for entry in self._below(place)]
-        return sorted({parts[0] + ("/" if len(parts) > 1 else "") for parts in below})
+        names = {parts[0] + ("/" if len(parts) > 1 else "") for parts in below}
+        if len(names) > seam.WALK_LIMIT_FILES:
+            raise OSError(errno.EFBIG, seam.TOO_MANY, path)
+        return sorted(names)
 
     async def walk(self, path: str, *, ignored: bool = False) -> seam.Walk:
         """Find the files below a folder; see the seam for what is raised."""
@@ -79,7 +82,8 @@ class VirtualSandbox:
         self._check_way(place, path)
         if self.files.get(place) != before:
             raise seam.Changed(errno.EBUSY, seam.CHANGED, path)
-        check_size(data, path)
+        with telling(path):
+            check_size(data)
         if sum(map(len, self.files.values())) + len(data) > TOTAL_LIMIT_BYTES:
             raise OSError(errno.ENOSPC, "the sandbox is full; remove files first", path)
         self.files[place] = bytes(data)

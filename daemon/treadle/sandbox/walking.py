@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Protocol, Self
 
 from treadle.sandbox import sandbox as seam
@@ -24,6 +24,9 @@ ENTRIES_LIMIT = 1_000_000
 
 # An ignore file larger than this was not written by hand, and each line costs for each file.
 _IGNORE_FILE_LIMIT_BYTES = 256 * 1024
+
+# A folder that nobody lets us list, or that went meanwhile, is no reason to find nothing else.
+_PASSED_OVER = frozenset({errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
 class Branch(Protocol):
@@ -81,8 +84,15 @@ def walk(
                     rules = Rules()
             branch = held.enter_context(branch.enter(part))
         walker = _Walker(is_given_up)
-        walker.find_in(branch, parts, rules)
+        try:
+            walker.find_in(branch, parts, rules)
+        except _Full:
+            walker.is_whole = False
     return seam.Walk(walker.files, walker.is_whole)
+
+
+class _Full(Exception):
+    """There are more files than a walk returns."""
 
 
 class _Walker:
@@ -95,27 +105,40 @@ class _Walker:
         self._left_entries = ENTRIES_LIMIT
 
     def find_in(self, branch: Branch, parts: Sequence[str], rules: Rules | None) -> None:
-        """Find the files below one folder; what cannot be listed in it is passed over."""
+        """Find the files below one folder.
+
+        Raises:
+            _Full: there are more than a walk returns.
+            OSError: it cannot be listed, or the walk is given up.
+        """
         prefix = _prefix(parts)
         listed = sorted(self._listed(branch))
         if rules is not None:
             rules = _within(rules, branch, prefix)
         for name in listed:
-            path = prefix + name
+            self._check_wanted()
             is_folder = name.endswith("/")
-            if self._is_full():
-                return
-            if rules is not None and rules.leave_out(path.rstrip("/"), is_folder=is_folder):
+            path = prefix + name.removesuffix("/")
+            if rules is not None and rules.leave_out(path, is_folder=is_folder):
                 continue
-            if not is_folder:
-                self.files.append(path)
-            elif len(parts) == DEPTH_LIMIT:
-                self.is_whole = False
+            if is_folder:
+                self._enter(branch, [*parts, name[:-1]], rules)
+            elif len(self.files) == seam.WALK_LIMIT_FILES:
+                raise _Full
             else:
-                with suppress(PermissionError, FileNotFoundError, NotADirectoryError):
-                    below = branch.enter(name[:-1])
-                    with below:
-                        self.find_in(below, [*parts, name[:-1]], rules)
+                self.files.append(path)
+
+    def _enter(self, branch: Branch, parts: Sequence[str], rules: Rules | None) -> None:
+        """Find the files below a folder in a folder; one that cannot be listed is passed over."""
+        if len(parts) > DEPTH_LIMIT:
+            self.is_whole = False
+            return
+        try:
+            with branch.enter(parts[-1]) as below:
+                self.find_in(below, parts, rules)
+        except OSError as error:
+            if error.errno not in _PASSED_OVER:
+                raise
 
     def _listed(self, branch: Branch) -> Iterator[str]:
         """Return the files and folders of a folder, folders with the `/` that they sort by."""
@@ -124,20 +147,15 @@ class _Walker:
             if self._left_entries < 0:
                 self.is_whole = False
                 return
-            if self._is_given_up():
-                raise OSError(errno.ECANCELED, "the walk was given up")
+            self._check_wanted()
             if kind == "folder" and not _is_git(name):
                 yield name + "/"
             elif kind == "file" and not _is_git(name) and not is_temporary(name):
                 yield name
 
-    def _is_full(self) -> bool:
-        """Whether there is more than a walk returns; asked when there is."""
+    def _check_wanted(self) -> None:
         if self._is_given_up():
             raise OSError(errno.ECANCELED, "the walk was given up")
-        if len(self.files) >= seam.WALK_LIMIT_FILES:
-            self.is_whole = False
-        return not self.is_whole and len(self.files) >= seam.WALK_LIMIT_FILES
 
 
 def _within(rules: Rules, branch: Branch, prefix: str) -> Rules:

@@ -33,6 +33,9 @@ _NO_LINKS = frozenset(
     if hasattr(errno, name)
 )
 
+# A file that nobody may write was made read-only on purpose, and the superuser's agent minds too.
+_WRITABLE = 0o222
+
 # Writers of one folder take turns from the comparison to the step that counts. A few locks for
 # all folders: their number stays bounded, and a slow disk holds up few others.
 _TURNS = tuple(threading.Lock() for _ in range(64))
@@ -43,14 +46,14 @@ def is_temporary(name: str) -> bool:
     return name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
 
 
-def check_size(data: bytes, path: str) -> None:
+def check_size(data: bytes) -> None:
     """Refuse to write what could not be read back.
 
     Raises:
         OSError: it is larger than READ_LIMIT_BYTES.
     """
     if len(data) > seam.READ_LIMIT_BYTES:
-        raise OSError(errno.EFBIG, seam.TOO_LARGE, path)
+        raise OSError(errno.EFBIG, seam.TOO_LARGE)
 
 
 def write_below(
@@ -79,6 +82,7 @@ def write_below(
     name = parts[-1]
     with _way(root, parts[:-1], before) as folder:
         mode = _check_same(folder, name, before)
+        _check_not_read_only(folder, name, mode)
         with _temporary(folder, data, mode) as temporary, _turn(folder):
             if is_given_up():
                 raise OSError(errno.ECANCELED, "the write was given up")
@@ -148,6 +152,19 @@ def _check_same(folder: Held, name: str, before: bytes | None) -> int | None:
             raise seam.Changed(errno.EBUSY, seam.CHANGED)
         # Not what lets a program act as someone else: that was granted to the old bytes.
         return os.fstat(descriptor).st_mode & 0o777
+
+
+def _check_not_read_only(folder: Held, name: str, mode: int | None) -> None:
+    """Refuse to replace a file that could not be written into, as its folder alone decides that.
+
+    Raises:
+        PermissionError: it is read-only, or belongs to someone else.
+    """
+    if mode is None:
+        return
+    is_ours = os.access(folder.at(name), os.W_OK, dir_fd=folder.descriptor)
+    if not is_ours or not mode & _WRITABLE:
+        raise PermissionError(errno.EACCES, seam.READ_ONLY)
 
 
 @contextmanager
@@ -225,37 +242,42 @@ def _turn(folder: Held) -> Iterator[None]:
 
 
 def _put(folder: Held, temporary: str, name: str, *, is_new: bool) -> None:
-    """Give the temporary file its name; a new one never replaces what came meanwhile."""
+    """Give the temporary file its name; a new one never replaces what came meanwhile.
+
+    Raises:
+        Changed: something came.
+    """
     folder.check()
-    if is_new and _linked(folder, temporary, name):
+    if not is_new:
+        _rename(folder, temporary, name)
         return
-    os.replace(
-        folder.at(temporary),
-        folder.at(name),
-        src_dir_fd=folder.descriptor,
-        dst_dir_fd=folder.descriptor,
-    )
-
-
-def _linked(folder: Held, temporary: str, name: str) -> bool:
-    """Give a file a second name, which fails where it is taken; False where links are unknown."""
-    if sys.platform == "win32":
-        return False
     try:
-        os.link(
-            folder.at(temporary),
-            folder.at(name),
-            src_dir_fd=folder.descriptor,
-            dst_dir_fd=folder.descriptor,
-            follow_symlinks=False,
-        )
+        _link(folder, temporary, name)
     except FileExistsError:
         raise seam.Changed(errno.EBUSY, seam.CHANGED) from None
     except OSError as error:
-        if error.errno in _NO_LINKS:
-            return False
-        raise
-    return True
+        if error.errno not in _NO_LINKS:
+            raise
+        _rename(folder, temporary, name)
+
+
+def _rename(folder: Held, old: str, new: str) -> None:
+    """Rename a file over what is there."""
+    held = folder.descriptor
+    os.replace(folder.at(old), folder.at(new), src_dir_fd=held, dst_dir_fd=held)
+
+
+def _link(folder: Held, old: str, new: str) -> None:
+    """Give a file a name that is free.
+
+    Raises:
+        FileExistsError: it is taken.
+    """
+    if sys.platform == "win32":
+        os.rename(folder.at(old), folder.at(new))  # noqa: PTH104 - it fails where the name is taken
+        return
+    held = folder.descriptor
+    os.link(folder.at(old), folder.at(new), src_dir_fd=held, dst_dir_fd=held, follow_symlinks=False)
 
 
 def _sync_folder(folder: Held) -> None:
