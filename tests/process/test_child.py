@@ -6,27 +6,15 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
+from support.switchboard import HELLO, Switchboard, within_bound
+from support.waiting import PATIENCE_SECONDS
 from treadle.process import child as ladder
 from treadle.process.child import Child, ChildEnd
 
-T = TypeVar("T")
-
-# Anything that takes longer than this has failed: the ladder itself takes three seconds at most.
-BOUND_SECONDS = 10.0
-
-# Connects back, so that its death is the end of that connection.
-HELLO = """
-import os, signal, socket, subprocess, sys, time
-line = socket.create_connection(("127.0.0.1", int(os.environ["PORT"])))
-line.sendall(b"%d\\n" % os.getpid())
-"""
 UNTIL_END_OF_INPUT = HELLO + "sys.stdin.read()"
 DEAF_TO_END_OF_INPUT = HELLO + "time.sleep(600)"
 DEAF_TO_TERM = (
@@ -34,47 +22,6 @@ DEAF_TO_TERM = (
 )
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and sessions")
-
-
-@dataclass
-class Switchboard:
-    """Takes the calls of children; `dead(pid)` returns when that child's line ends."""
-
-    port: int = 0
-    ended: dict[int, asyncio.Event] = field(default_factory=dict)
-    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
-
-    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        pid = int(await reader.readline())
-        async with self.changed:
-            ended = self.ended[pid] = asyncio.Event()
-            self.changed.notify_all()
-        await reader.read()
-        ended.set()
-        writer.close()
-
-    async def called(self, count: int) -> set[int]:
-        async with self.changed:
-            await bounded(self.changed.wait_for(lambda: len(self.ended) >= count))
-        return set(self.ended)
-
-    async def dead(self, pid: int) -> None:
-        await bounded(self.ended[pid].wait())
-
-
-async def bounded(awaitable: Awaitable[T]) -> T:
-    async with asyncio.timeout(BOUND_SECONDS):
-        return await awaitable
-
-
-@pytest.fixture
-async def switchboard() -> AsyncIterator[Switchboard]:
-    board = Switchboard()
-    server = await asyncio.start_server(board.take, "127.0.0.1", 0)
-    board.port = server.sockets[0].getsockname()[1]
-    yield board
-    server.close()
-    await server.wait_closed()
 
 
 @pytest.fixture
@@ -93,7 +40,7 @@ async def test_a_child_that_minds_its_input_ends_with_it(switchboard: Switchboar
     child = await start(UNTIL_END_OF_INPUT, switchboard)
     await switchboard.called(1)
 
-    assert await bounded(child.stop()) == ChildEnd(child.pid, 0, "end_of_input")
+    assert await within_bound(child.stop()) == ChildEnd(child.pid, 0, "end_of_input")
     await switchboard.dead(child.pid)
 
 
@@ -103,7 +50,7 @@ async def test_a_child_that_ignores_end_of_input_is_terminated(switchboard: Swit
     child = await start(DEAF_TO_END_OF_INPUT, switchboard)
     await switchboard.called(1)
 
-    assert await bounded(child.stop()) == ChildEnd(child.pid, -signal.SIGTERM, "terminate")
+    assert await within_bound(child.stop()) == ChildEnd(child.pid, -signal.SIGTERM, "terminate")
     await switchboard.dead(child.pid)
 
 
@@ -113,7 +60,7 @@ async def test_a_child_that_ignores_term_as_well_is_killed(switchboard: Switchbo
     child = await start(DEAF_TO_TERM, switchboard)
     await switchboard.called(1)
 
-    assert await bounded(child.stop()) == ChildEnd(child.pid, -signal.SIGKILL, "kill")
+    assert await within_bound(child.stop()) == ChildEnd(child.pid, -signal.SIGKILL, "kill")
     await switchboard.dead(child.pid)
 
 
@@ -126,7 +73,7 @@ async def test_a_grandchild_that_holds_the_pipes_ends_with_the_child(
     child = await start(code + "sys.stdin.read()", switchboard)
     family = await switchboard.called(2)
 
-    end = await bounded(child.stop())
+    end = await within_bound(child.stop())
 
     assert end == ChildEnd(child.pid, 0, "kill")
     for pid in family:
@@ -144,7 +91,7 @@ async def test_a_grandchild_in_a_session_of_its_own_cannot_hold_up_the_stop(
     child = await start(code, switchboard)
     (runaway,) = await switchboard.called(2) - {child.pid}
     try:
-        assert await bounded(child.stop()) == ChildEnd(child.pid, 0, "end_of_input")
+        assert await within_bound(child.stop()) == ChildEnd(child.pid, 0, "end_of_input")
         await switchboard.dead(child.pid)
     finally:
         os.kill(runaway, signal.SIGKILL)
@@ -154,8 +101,8 @@ async def test_a_grandchild_in_a_session_of_its_own_cannot_hold_up_the_stop(
 async def test_a_child_that_ended_by_itself_is_only_reported(switchboard: Switchboard) -> None:
     child = await start("import sys; sys.exit('no licence for this')", switchboard)
 
-    assert await bounded(child.wait()) == 1
-    assert await bounded(child.stop()) == ChildEnd(child.pid, 1, "exit")
+    assert await within_bound(child.wait()) == 1
+    assert await within_bound(child.stop()) == ChildEnd(child.pid, 1, "exit")
     assert child.stderr_tail.strip() == "no licence for this"
 
 
@@ -165,8 +112,8 @@ async def test_a_flood_on_standard_error_neither_stops_the_child_nor_fills_memor
     code = "import sys; sys.stderr.write('x' * 3_000_000 + 'the end'); print('done')"
     child = await start(code, switchboard)
 
-    assert (await bounded(child.stdout.readline())).strip() == b"done"
-    await bounded(child.stop())
+    assert (await within_bound(child.stdout.readline())).strip() == b"done"
+    await within_bound(child.stop())
     assert len(child.stderr_tail) == ladder.STDERR_TAIL_BYTES
     assert child.stderr_tail.endswith("the end")
 
@@ -184,7 +131,7 @@ async def test_a_caller_cancelled_twice_while_it_stops_a_child_still_leaves_it_d
         stopping.cancel()
 
     with pytest.raises(asyncio.CancelledError):
-        await bounded(stopping)
+        await within_bound(stopping)
 
     assert child.exit_code == -signal.SIGTERM
     await switchboard.dead(child.pid)
@@ -196,7 +143,7 @@ async def test_stopping_twice_at_once_tells_both_callers_the_same(
     child = await start(UNTIL_END_OF_INPUT, switchboard)
     await switchboard.called(1)
 
-    first, second = await bounded(asyncio.gather(child.stop(), child.stop()))
+    first, second = await within_bound(asyncio.gather(child.stop(), child.stop()))
 
     assert first == second == ChildEnd(child.pid, 0, "end_of_input")
 
@@ -205,13 +152,13 @@ async def test_a_caller_cancelled_while_it_starts_a_child_leaves_none(
     switchboard: Switchboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However busy the machine is, the child calls before it is ended.
-    monkeypatch.setattr(ladder, "END_OF_INPUT_SECONDS", BOUND_SECONDS)
+    monkeypatch.setattr(ladder, "END_OF_INPUT_SECONDS", PATIENCE_SECONDS)
     starting = asyncio.create_task(start(UNTIL_END_OF_INPUT, switchboard))
     await asyncio.sleep(0)
     starting.cancel()
 
     with pytest.raises(asyncio.CancelledError):
-        await bounded(starting)
+        await within_bound(starting)
 
     (pid,) = await switchboard.called(1)
     await switchboard.dead(pid)
@@ -225,8 +172,8 @@ async def test_a_child_has_the_environment_it_was_given_and_pipes_of_its_own(
     child = await start(code, switchboard)
 
     child.stdin.write(b"hello\n")
-    assert (await bounded(child.stdout.read())).split() == [b"None", b"False", b"hello"]
-    await bounded(child.stop())
+    assert (await within_bound(child.stdout.read())).split() == [b"None", b"False", b"hello"]
+    await within_bound(child.stop())
 
 
 @posix_only
@@ -236,7 +183,7 @@ async def test_input_that_nobody_reads_does_not_hold_up_the_stop(switchboard: Sw
     await switchboard.called(1)
     child.stdin.write(b"x" * 1_000_000)
 
-    assert await bounded(child.stop()) == ChildEnd(child.pid, -signal.SIGTERM, "terminate")
+    assert await within_bound(child.stop()) == ChildEnd(child.pid, -signal.SIGTERM, "terminate")
     await switchboard.dead(child.pid)
 
 

@@ -8,6 +8,7 @@ disk           a disk that fails when a test says so: no device, no limit of the
 daemon         `treadle serve` in a process of its own, driven through its pipes
 forked         such daemons by the hundred: forks of a process that has loaded everything
 process        what the system knows of a process
+switchboard    where processes call, so that a test hears of their death
 model_server   an OpenAI-compatible endpoint on loopback, which misbehaves on request
 strict_model   a provider that refuses what strict providers refuse
 model_peer     a bare agent on that endpoint

@@ -76,7 +76,7 @@ class Child:
     >>> await child.stop()
     """
 
-    def __init__(self, transport: asyncio.SubprocessTransport, streams: _Streams) -> None:
+    def __init__(self, transport: asyncio.SubprocessTransport, streams: Streams) -> None:
         assert streams.stdin is not None and streams.stdout is not None
         assert streams.stderr is not None
         self.pid: int = transport.get_pid()
@@ -213,7 +213,7 @@ async def to_the_end(task: asyncio.Task[ResultT]) -> ResultT:
     return task.result()
 
 
-class _Streams(SubprocessStreamProtocol):
+class Streams(SubprocessStreamProtocol):
     """asyncio's streams, with the exit as an event: its own `wait` also waits for the pipes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -221,16 +221,17 @@ class _Streams(SubprocessStreamProtocol):
         self.exited = asyncio.Event()
 
     def process_exited(self) -> None:
+        """Note it, for whoever waits for that alone."""
         super().process_exited()
         self.exited.set()
 
 
 def _spawn(
     argv: Sequence[str], env: Mapping[str, str], cwd: Path | None
-) -> Coroutine[Any, Any, tuple[asyncio.SubprocessTransport, _Streams]]:
+) -> Coroutine[Any, Any, tuple[asyncio.SubprocessTransport, Streams]]:
     loop = asyncio.get_running_loop()
     return loop.subprocess_exec(
-        lambda: _Streams(loop),
+        lambda: Streams(loop),
         *argv,
         stdin=PIPE,
         stdout=PIPE,
