@@ -27,7 +27,7 @@ _PATH_LIMIT_CHARACTERS = 1 << 16
 _KEPT_FILES = 256
 
 # What Python's expressions warn of inside brackets, because it may come to mean something else.
-_AMBIGUOUS = re.compile(r"\[.*(\[|--|&&|~~|\|\|)")
+_AMBIGUOUS = re.compile(r"\[[!^]?\]?[^\]]*(\[|--|&&|~~|\|\|)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class Rule:
         leaves_out: False where it begins with `!`.
         is_for_folders: it ends with `/`.
         is_for_names: it holds no other `/`, so that only the last part of a path counts.
+        depth: how many `/` a path has that it matches; None where `**` matches any number.
         longest: what is longer is not tried.
     """
 
@@ -46,6 +47,7 @@ class Rule:
     leaves_out: bool
     is_for_folders: bool
     is_for_names: bool
+    depth: int | None
     longest: int
 
     def matches(self, path: str, name: str, is_folder: bool) -> bool:
@@ -53,7 +55,7 @@ class Rule:
         if self.is_for_folders and not is_folder:
             return False
         text = name if self.is_for_names else path
-        if len(text) > self.longest:
+        if len(text) > self.longest or self.depth not in (None, text.count("/")):
             return False
         found = self.pattern.match_file(text)
         # The one group that these expressions have marks the end of a folder on the way.
@@ -138,6 +140,8 @@ def _rule(line: str) -> Rule | None:
 
     text = line if line.endswith("\\ ") else line.rstrip(" ")
     body = text.removesuffix("/")
+    if body.endswith(" ") and not body.endswith("\\ "):
+        body = f"{body[:-1]}\\ "
     if not text or text.startswith("#") or _AMBIGUOUS.search(text):
         return None
     try:
@@ -146,11 +150,13 @@ def _rule(line: str) -> Rule | None:
         return None
     if pattern.include is None:
         return None
+    parts = body.removeprefix("!").removeprefix("/").split("/")
     return Rule(
         pattern,
         leaves_out=pattern.include,
-        is_for_folders=body != text,
+        is_for_folders=text.endswith("/"),
         is_for_names="/" not in body,
+        depth=None if "**" in parts else len(parts) - 1,
         longest=_longest(len(re.findall(r"\*+", body))),
     )
 
