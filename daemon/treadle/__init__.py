@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from treadle.models.scripted import Reply as Reply
     from treadle.models.scripted import Scripted as Scripted
     from treadle.models.scripted import ScriptedCall as ScriptedCall
+    from treadle.runtime.in_process import Session as Session
+    from treadle.runtime.prompt import Outcome as Outcome
     from treadle.sandbox.local import LocalSandbox as LocalSandbox
     from treadle.sandbox.virtual import VirtualSandbox as VirtualSandbox
     from treadle.stack.stack import App as App
@@ -48,10 +50,12 @@ else:
         "MaxIterations": "treadle.turn.max_iterations",
         "Message": "treadle.thread.message",
         "OpenAICompletion": "treadle.models.openai",
+        "Outcome": "treadle.runtime.prompt",
         "Reply": "treadle.models.scripted",
         "Retry": "treadle.turn.retry",
         "Scripted": "treadle.models.scripted",
         "ScriptedCall": "treadle.models.scripted",
+        "Session": "treadle.runtime.in_process",
         "SessionLog": "treadle.turn.session_log",
         "Stack": "treadle.stack.stack",
         "Steering": "treadle.turn.steering",

@@ -38,6 +38,10 @@ def test_the_library_code_in_the_readme_is_that_of_the_example() -> None:
     assert block("library") in (ROOT / "examples" / "remember.py").read_text()
 
 
+def test_the_session_in_the_readme_is_that_of_the_example() -> None:
+    assert block("session") in (ROOT / "examples" / "session.py").read_text()
+
+
 def test_the_shell_script_in_the_readme_is_that_of_the_example() -> None:
     assert block("shell") in (ROOT / "examples" / "shell.sh").read_text(encoding="utf-8")
 

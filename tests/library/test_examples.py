@@ -15,6 +15,8 @@ import pytest
 
 from support.model_server import ModelServer, memory
 from support.peers import require_program
+from support.person import stored
+from treadle.thread.replay import load
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # Far more than any of them takes on a busy machine.
@@ -62,6 +64,7 @@ def test_every_example_has_a_test() -> None:
 
     assert names == {
         "remember.py",
+        "session.py",
         "own_layer.py",
         "jsonrpc_client.py",
         "shell.sh",
@@ -83,6 +86,19 @@ async def test_remember_run_twice_remembers(folder: Path) -> None:
             "user",
         ]
     assert (folder / "chat.jsonl").exists()
+
+
+async def test_session_run_twice_remembers_in_the_thread_that_a_daemon_would_use(
+    folder: Path,
+) -> None:
+    first, second = commands("session.py")
+    async with ModelServer(memory) as server:
+        model = {"TREADLE_MODEL": "m", "OPENAI_BASE_URL": server.base_url}
+        await run(first, folder, **model)
+
+        assert await run(second, folder, **model) == "Your name is Mac.\n(turn 2: end_turn)\n"
+    said = load(stored("assistant", "user-42")).messages
+    assert [message.role for message in said] == ["user", "assistant"] * 2
 
 
 async def test_own_layer_runs_its_tool_and_counts(folder: Path) -> None:

@@ -75,7 +75,8 @@ def test_importing_treadle_loads_nothing_but_itself() -> None:
 def test_an_agent_loads_no_model_library_before_it_is_started() -> None:
     program = (
         "import sys, json; "
-        "from treadle import Agent, SessionLog, SystemPrompt, ToolResultLoop, Tools, Message; "
+        "from treadle import Agent, Message, Session, SessionLog; "
+        "from treadle import SystemPrompt, ToolResultLoop, Tools; "
         "heavy = {'openai', 'pydantic', 'httpx2', 'yaml', 'rich', 'typer', 'platformdirs', 'mcp'}; "
         "print(json.dumps(sorted(heavy & set(sys.modules))))"
     )

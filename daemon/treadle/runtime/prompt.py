@@ -13,6 +13,8 @@ from treadle.thread.message import Message, Usage
 from treadle.thread.records import StopReason
 from treadle.turn.events import StepStarted, TurnDone
 
+WhenBusy: TypeAlias = Literal["queue", "reject", "steer"]
+
 Listener: TypeAlias = Callable[[StepStarted | TurnPayload], None]
 """Told what happens in a prompt's turn, right after the session's watchers were.
 
@@ -39,7 +41,7 @@ class Prompt:
     options: SessionOptions
     default_cwd: Path | None = None
     max_turns: int | None = None
-    when_busy: Literal["queue", "reject", "steer"] = "queue"
+    when_busy: WhenBusy = "queue"
     key: str | None = None
     on_event: Listener | None = None
 

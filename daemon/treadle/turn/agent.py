@@ -86,7 +86,7 @@ class Agent:
             asyncio.CancelledError: the turn was cancelled; what had been said is kept.
         """
         app = self._stack.build(Lint if os.environ.get(LINT_VARIABLE) else None)
-        env = Env(self._events, _messages(prompt), {"started_at": now(), **(metadata or {})})
+        env = Env(self._events, prompt_messages(prompt), {"started_at": now(), **(metadata or {})})
         error: BaseException | None = None
         env.emit("turn", TurnStarted(tuple(env.messages)))
         try:
@@ -100,7 +100,7 @@ class Agent:
         return env
 
 
-def _messages(prompt: str | Message | Sequence[Message]) -> list[Message]:
+def prompt_messages(prompt: str | Message | Sequence[Message]) -> list[Message]:
     """Return the prompt as messages, whatever form it came in.
 
     Raises:
