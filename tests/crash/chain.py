@@ -233,7 +233,8 @@ class Chain:
             self._told.setdefault(instance, []).extend(told)
         for message in client.log:
             method, params = client.sent.get(message.get("id"), ("", None))
-            if method == "session/prompt" and "result" in message:
+            # A prompt that was cancelled before it had a turn has used no key up.
+            if method == "session/prompt" and "turn" in message.get("result", {}):
                 self._outcomes[params["prompt"]] = message["result"]
         self._left = self._files()
 

@@ -202,9 +202,9 @@ async def test_a_new_key_reads_no_file_once_the_thread_was_looked_through(
     searches: list[Path] = []
     find = outcomes.find_keys
 
-    def counted(path: Path) -> Any:
+    def counted(path: Path, size_bytes: int) -> Any:
         searches.append(path)
-        return find(path)
+        return find(path, size_bytes)
 
     answering(Scripted([f"Answer {number}" for number in range(9)]))
     monkeypatch.setattr(outcomes, "find_keys", counted)
@@ -367,3 +367,36 @@ async def test_a_prompt_that_enters_a_turn_keeps_its_key_for_that_turn(
     assert [await entering, await repeat, await _once(runtime)] == [outcome] * 3
     texts = [message.text for message in await said(runtime)]
     assert texts == ["x", "Answer 1", "a", "Answer 2"]
+
+
+async def test_a_repeat_that_is_looked_up_while_the_first_enters_a_turn_waits_for_that_turn(
+    runtime: Runtime, answering: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = outcomes.find_keys
+    both, entered, told = threading.Barrier(2), threading.Event(), threading.Event()
+
+    def slow(path: Path, size_bytes: int) -> Any:
+        if both.wait(PATIENCE_SECONDS) == 0:
+            entered.wait(PATIENCE_SECONDS)
+        return find(path, size_bytes)
+
+    def seen(prompt: Prompt, thread: Thread) -> Outcome | None:
+        try:
+            return told_before(prompt, thread)
+        finally:
+            if entered.is_set():
+                told.set()
+
+    monkeypatch.setattr(outcomes, "find_keys", slow)
+    monkeypatch.setattr(keys_module, "told_before", seen)
+    model = Held()
+    answering(model)
+    running = ask(runtime, "x")
+    await model.reached.wait()
+    asked = [_once(runtime, when_busy="steer") for _ in range(2)]
+    await until_seen(_has_entered)
+    entered.set()
+    assert await asyncio.to_thread(told.wait, PATIENCE_SECONDS)
+    model.open.set()
+    outcome = await running
+    assert [await each for each in asked] == [outcome] * 2

@@ -85,8 +85,8 @@ class KeyPlace(NamedTuple):
 class TurnKeys:
     """The keys of one open thread, by their hashes, and what their turns came to.
 
-    Its file is looked through once, when somebody first asks for a key that is not among those
-    since it was opened.
+    What its file held when it was opened is looked through once, when somebody first asks for a
+    key that is not among those since then.
 
     Args:
         path: the thread's file; None for a thread in memory.
@@ -101,10 +101,16 @@ class TurnKeys:
         self._kept: dict[str, TurnOutcome] = {}  # what no file has
         self._running: dict[str, str] = {}  # digests of the prompts of the turn that runs
         self._start: int | None = None
+        self._opened_bytes = 0
 
-    def forget(self) -> None:
-        """Begin anew: the file is another one."""
+    def forget(self, size_bytes: int = 0) -> None:
+        """Begin anew: the file is another one.
+
+        Args:
+            size_bytes: how much of it there is before this process writes to it.
+        """
         self._stored, self._new, self._kept = None, {}, {}
+        self._opened_bytes = size_bytes
 
     def take(self, other: TurnKeys) -> None:
         """Know what another thread in memory knew."""
@@ -170,17 +176,24 @@ class TurnKeys:
         if self._path is None or key in self._kept:
             return self._kept.get(key)
         try:
-            # A turn may begin meanwhile: its keys are among the new ones.
+            # A turn may begin meanwhile, and what it adds to the file is no outcome yet: its keys
+            # are among the new ones, and as long as it runs among the running.
             if self._stored is None and key not in self._new:
-                self._stored = find_keys(self._path)
+                self._stored = find_keys(self._path, self._opened_bytes)
             place = self._new.get(key) or (self._stored or {}).get(key)
-            return None if place is None else outcome_at(self._path, key, place)
+            if place is None or key in self._running:
+                return None
+            return outcome_at(self._path, key, place)
         except FileNotFoundError:
             return None
 
 
-def find_keys(path: Path) -> dict[str, KeyPlace]:
+def find_keys(path: Path, size_bytes: int) -> dict[str, KeyPlace]:
     """Find the last turn of each key, by the key's hash.
+
+    Args:
+        path: the thread's file.
+        size_bytes: how much of it counts; what begins behind that does not.
 
     Raises:
         FileNotFoundError: there is no file.
@@ -190,6 +203,8 @@ def find_keys(path: Path) -> dict[str, KeyPlace]:
     start = offset = 0
     with opened(path) as file:
         for line in lines_of(file):
+            if offset >= size_bytes:
+                break
             if line.startswith(TURN_START) and _START in line:
                 start = offset
             if line.startswith(_MAY_HAVE_KEYS) and _KEY in line:
