@@ -23,6 +23,8 @@ from treadle.tools.tool import Tool
 
 deterministic = settings(derandomize=True, database=None, deadline=None)
 
+LOCAL = AgentDefinition("x", permissions="ask", sandbox="local")
+
 AGENT = AgentDefinition("x", permissions="ask")
 
 
@@ -164,8 +166,10 @@ def test_another_model_is_allowed_unless_it_would_tell_somebody(
     ("definition", "names"),
     [
         (AgentDefinition("x"), ["read"]),
-        (AgentDefinition("x", permissions="ask"), ["read", "write", "shell", "fetch"]),
-        (AgentDefinition("x", permissions="auto", tools=("shell", "read")), ["read", "shell"]),
+        (AgentDefinition("x", permissions="ask"), ["read", "write", "fetch"]),
+        (LOCAL, ["read", "write", "shell", "fetch"]),
+        (replace(LOCAL, permissions="read_only"), ["read"]),
+        (replace(LOCAL, tools=("shell", "read")), ["read", "shell"]),
         (AgentDefinition("x", tools=("write", "read")), ["read"]),
         (AgentDefinition("x", permissions="auto", tools=()), []),
     ],

@@ -18,6 +18,7 @@ from treadle.errors import InvalidParams, WouldWiden
 from treadle.permissions.modes import MODES, PermissionMode, is_stricter_or_equal
 from treadle.sandbox.paths import is_within, real_path
 from treadle.tools.builtin import BUILTIN
+from treadle.tools.jobs import jobs
 from treadle.tools.nearest import did_you_mean
 from treadle.tools.tool import Tool
 
@@ -80,12 +81,16 @@ def advertised_tools(definition: AgentDefinition) -> tuple[Tool, ...]:
 
     The order is the built-ins' own, so that it is the same at every turn.
     """
-    return tuple(
+    told = tuple(
         tool
         for name, tool in BUILTIN.items()
         if (definition.tools is None or name in definition.tools)
+        and (tool.capability != "shell" or definition.sandbox == "local")
         and definition.policy.verdict(name, tool.capability) != "refuse"
     )
+    # There are jobs only where commands are run.
+    runs = any(tool.capability == "shell" for tool in told)
+    return told if runs else tuple(tool for tool in told if tool is not jobs)
 
 
 def _cwd(definition: AgentDefinition, wanted: Path | None) -> Path | None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from treadle.tools.jobs import jobs
 from treadle.tools.read import read
+from treadle.tools.shell import shell
 from treadle.tools.tool import Tool
 
 _TOOLS = [
     read,
+    shell,
+    jobs,
 ]
 
 BUILTIN: Mapping[str, Tool] = {tool.spec.name: tool for tool in _TOOLS}

@@ -9,6 +9,7 @@ import asyncio
 
 from treadle.permissions.approvals import Approvals
 from treadle.tools.changes import Changes
+from treadle.tools.running import JobEnd, Jobs
 from treadle.tools.seen import Seen
 from treadle.tools.spill import Spill
 
@@ -24,6 +25,7 @@ class ToolSession:
         seen: the files that were read or written.
         changes: what was done to files, for undo.
         writing: held by whoever changes files, so that one change follows another.
+        jobs: the commands that run.
     """
 
     def __init__(self, *, approvals: Approvals | None = None, spill: Spill | None = None) -> None:
@@ -32,7 +34,19 @@ class ToolSession:
         self.seen = Seen()
         self.changes = Changes()
         self.writing = asyncio.Lock()
+        self.jobs = Jobs(self.spill)
 
-    async def close(self) -> None:
-        """Give everything back; safe to call twice."""
+    @property
+    def is_busy(self) -> bool:
+        """Whether something goes on although no turn runs, so that it must not be given back."""
+        return bool(self.jobs.running)
+
+    async def close(self) -> list[JobEnd]:
+        """Give everything back; safe to call twice.
+
+        Returns:
+            The commands that were stopped, and how each ended.
+        """
+        ended = await self.jobs.close()
         await self.spill.close()
+        return ended

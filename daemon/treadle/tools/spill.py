@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 from pathlib import Path
+from typing import BinaryIO
 
 from treadle.secrets import known
 
@@ -18,6 +19,9 @@ SPILLED = "output://"
 
 # Whatever one session keeps beyond this goes, the oldest first.
 KEPT_FILES = 100
+
+# One output is kept up to here; whoever prints more is not read to the end by anybody.
+KEPT_FILE_BYTES = 64 * 1024 * 1024
 
 
 class Spill:
@@ -31,6 +35,7 @@ class Spill:
         self._folder = folder
         self._names: list[str] = []
         self._count = 0
+        self._naming = asyncio.Lock()
 
     async def keep(self, text: str) -> str | None:
         """Keep a text.
@@ -38,23 +43,36 @@ class Spill:
         Returns:
             What to read it by, as a path; None where it cannot be kept.
         """
+        file = await self.begin()
+        if file is None:
+            return None
+        await file.write(known().redact(text))
+        await file.close()
+        return file.path if file.size_bytes else None
+
+    async def begin(self) -> SpillFile | None:
+        """Begin to keep a text that comes in pieces; whoever writes it closes it.
+
+        Returns:
+            Where to write it, redacted already; None where it cannot be kept.
+        """
         if self._folder is None:
             return None
-        self._count += 1
-        name = f"{self._count}.txt"
-        data = known().redact(text).encode(errors="replace")
-        try:
-            if self._count == 1:
-                # What a kill left of an earlier life of the session.
-                await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-            await asyncio.to_thread(_write, self._folder / name, data)
-        except OSError:
-            return None
-        self._names.append(name)
-        while len(self._names) > KEPT_FILES:
-            with contextlib.suppress(OSError):
-                (self._folder / self._names.pop(0)).unlink(missing_ok=True)
-        return SPILLED + name
+        async with self._naming:
+            self._count += 1
+            name = f"{self._count}.txt"
+            try:
+                if self._count == 1:
+                    # What a kill left of an earlier life of the session.
+                    await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+                file = await asyncio.to_thread(_open, self._folder / name)
+            except OSError:
+                return None
+            self._names.append(name)
+            while len(self._names) > KEPT_FILES:
+                with contextlib.suppress(OSError):
+                    (self._folder / self._names.pop(0)).unlink(missing_ok=True)
+        return SpillFile(SPILLED + name, file)
 
     async def read(self, path: str) -> bytes | None:
         """Return what a path of `keep` names; None where it names nothing that is kept."""
@@ -73,8 +91,51 @@ class Spill:
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
 
-def _write(path: Path, data: bytes) -> None:
+class SpillFile:
+    """A text on its way to the disk.
+
+    Args:
+        path: what it is read by.
+        file: where it goes; ours from now on.
+
+    Attributes:
+        size_bytes: how much of it is there.
+        is_whole: that is all that was written.
+    """
+
+    def __init__(self, path: str, file: BinaryIO) -> None:
+        self.path = path
+        self.size_bytes = 0
+        self.is_whole = True
+        self._file = file
+
+    async def write(self, text: str) -> None:
+        """Write the next piece, as far as there is room for it; one writes at a time."""
+        if not self.is_whole:
+            return
+        data = text.encode(errors="replace")
+        room_bytes = KEPT_FILE_BYTES - self.size_bytes
+        if len(data) > room_bytes:
+            self.is_whole = False
+            data = data[:room_bytes].decode(errors="ignore").encode()
+        try:
+            await asyncio.to_thread(self._write, data)
+            self.size_bytes += len(data)
+        except (OSError, ValueError):  # the disk is full, or it is closed already
+            self.is_whole = False
+
+    async def close(self) -> None:
+        """Write no more; safe to call twice."""
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(self._file.close)
+
+    def _write(self, data: bytes) -> None:
+        self._file.write(data)
+        # A model may read it while the command still prints.
+        self._file.flush()
+
+
+def _open(path: Path) -> BinaryIO:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-        file.write(data)
+    return os.fdopen(os.open(path, flags, 0o600), "wb")
