@@ -109,6 +109,12 @@ def test_any_body_survives_below_a_front_matter(body: str) -> None:
     assert _parse(f"---\nmax_turns: 3\n---\n{body}|\n").instructions == f"{body}|"
 
 
+def test_hosts_are_kept_in_the_form_in_which_they_are_compared() -> None:
+    definition = _parse("---\nfetch_allow: [Docs.Python.ORG., bücher.example]\n---\n")
+    assert definition.fetch_allow == ("docs.python.org", "xn--bcher-kva.example")
+    assert _parse("---\nfetch_allow: []\n---\n").fetch_allow == ()
+
+
 def test_a_home_folder_is_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
@@ -122,7 +128,30 @@ def test_a_home_folder_is_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         ("descripton: x", "line 2: there is no key 'descripton'. Did you mean description? The"),
         ("a: 1\n", "The keys are: description, model, base_url, api_key_env, permissions, "),
         ("description: x\ndescription: y", "line 3: 'description' stands here a second time"),
-        ("fetch_allow: [a]", "line 2: fetch_allow is not supported by this version of Treadle"),
+        ("fetch_allow: a.example", "line 2: fetch_allow must be a list such as [docs.python.org]"),
+        ("fetch_allow: [5]", "line 2: fetch_allow must be text, not 5; put it in quotes"),
+        ("fetch_allow: [com]", "line 2: fetch_allow holds 'com', which is no host of the internet"),
+        ("fetch_allow: ['']", "line 2: fetch_allow holds '', which is no name of a host; write a"),
+        (
+            "fetch_allow: ['https://a.example']",
+            "fetch_allow holds 'https://a.example', which is no",
+        ),
+        (
+            "fetch_allow: ['a.example:80']",
+            "holds 'a.example:80', which is no name of a host; write",
+        ),
+        (
+            "fetch_allow: [a.example/docs]",
+            "write a host alone, such as docs.python.org: its subdom",
+        ),
+        ("fetch_allow: ['*.a.example']", "and there is no scheme, port, path or *"),
+        (
+            "fetch_allow: [8.8.8.8]",
+            "line 2: fetch_allow holds '8.8.8.8', which is an address; write",
+        ),
+        ("fetch_allow: ['2606::1']", "line 2: fetch_allow holds '2606::1', which is an address"),
+        ("fetch_allow: [0x7f.1]", "line 2: fetch_allow holds '0x7f.1', which is no name of a host"),
+        ("fetch_allow: [a.example, A.example.]", "line 2: fetch_allow names a.example twice"),
         ("mcp_servers: {a: {}}", "line 2: mcp_servers is not supported by this version"),
         ("skills: [a]", "line 2: skills is not supported by this version"),
         ("compaction: {}", "line 2: compaction is not supported by this version"),

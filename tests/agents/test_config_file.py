@@ -15,6 +15,7 @@ from treadle.agents.config import (
     parse_config,
 )
 from treadle.errors import InvalidAgent
+from treadle.tools.web.search import SearchBackend
 
 PATH = Path("/config/config.toml")
 
@@ -52,6 +53,24 @@ names = ["GITHUB_TOKEN", "_x1"]
         SessionSettings(1.5, 2, "memory"),
         RetentionSettings(90, 10_000),
         SecretSettings(("GITHUB_TOKEN", "_x1")),
+    )
+
+
+def test_a_search_backend_is_read() -> None:
+    text = b"""
+[search]
+url = "https://api.search.example/web?q={query}"
+api_key_env = "SEARCH_KEY"
+header = "X-Subscription-Token"
+"""
+    assert parse_config(PATH, text) == Config(
+        search=SearchBackend(
+            "https://api.search.example/web?q={query}", "GET", "SEARCH_KEY", "X-Subscription-Token"
+        )
+    )
+    text = b"[search]\nurl = 'http://127.0.0.1:8080/search'\nmethod = 'POST'\n"
+    assert parse_config(PATH, text) == Config(
+        search=SearchBackend("http://127.0.0.1:8080/search", "POST", None, "Authorization")
     )
 
 
@@ -103,6 +122,18 @@ def test_a_secret_too_short_to_be_hidden_is_a_notice(monkeypatch: pytest.MonkeyP
         ("[retention]\ndays = 0.5", "[retention] days must be a whole number from 1"),
         ("[retention]\nthreads = true", "[retention] threads must be a whole number from 1"),
         ("[retention]\nage = 3", "[retention] there is no key 'age'. The keys are: days, threads"),
+        ("[search]\nmethod = 'GET'", "[search] needs url, the address of a search backend"),
+        ("[search]\nurl = 'https://s.example/'", "[search] url must hold {query} where the words"),
+        ("[search]\nurl = 'https://s.example/{query}'\nmethod = 'POST'", "and url holds none"),
+        ("[search]\nurl = 'https://{query}.example/'", "[search] url cannot be asked: The host of"),
+        (
+            "[search]\nurl = 'ftp://s.example/{query}'",
+            "[search] url must be an http:// or https://",
+        ),
+        ("[search]\nurl = 'https://a:b@s.example/'", "[search] url must hold no user name or pass"),
+        ("[search]\nmethod = 'PUT'", "[search] method must be one of GET, POST, not 'PUT'"),
+        ("[search]\nheader = 'X Key'", "[search] header must be the name of an HTTP header"),
+        ("[search]\nquery = 'x'", "[search] there is no key 'query'. The keys are: url, method"),
         ("[secrets]\nnames = 'X'", "[secrets] names must be a list of names of environment"),
         ("[secrets]\nnames = ['X', 'X']", "[secrets] names names X twice"),
         ("[secrets]\nvalues = ['X']", "[secrets] there is no key 'values'"),

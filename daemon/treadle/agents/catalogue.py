@@ -142,7 +142,8 @@ def _parse_named(path: Path, data: bytes) -> AgentDefinition:
 
 def _parse_config(path: Path, data: bytes) -> Config:
     config = parse_config(path, data)
-    _hold(config.models.api_key_env, *config.secrets.names)
+    search_key = config.search.api_key_env if config.search else None
+    _hold(config.models.api_key_env, search_key, *config.secrets.names)
     return config
 
 

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from treadle.models.spec import is_endpoint
 from treadle.thread.message import clean
 from treadle.tools.nearest import did_you_mean
+from treadle.tools.web.addresses import address_of, host_name
 
 Check: TypeAlias = Callable[[Any], Any]
 
@@ -28,6 +29,7 @@ FILE_LIMIT_BYTES = 256 * 1024
 _SHOWN_CHARACTERS = 60
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}")
 
 
 def text(value: Any) -> str:
@@ -80,6 +82,27 @@ def variables(value: Any) -> tuple[str, ...]:
     if twice := [name for number, name in enumerate(taken) if name in taken[:number]]:
         raise ValueError(f"names {twice[0]} twice")
     return taken
+
+
+def header(value: Any) -> str:
+    """Take the name of an HTTP header; anything else may be a key, so it is not shown."""
+    if not isinstance(value, str) or not _HEADER.fullmatch(value):
+        raise ValueError(
+            "must be the name of an HTTP header, such as X-Api-Key, never the key itself"
+        )
+    return value
+
+
+def hosts(value: Any) -> tuple[str, ...]:
+    """Take a list of distinct names of hosts, each in the form in which it is compared."""
+    if not isinstance(value, list):
+        raise ValueError(f"must be a list such as [docs.python.org], not {shown(value)}")
+    taken: list[str] = []
+    for each in value:
+        if (host := _host(each)) in taken:
+            raise ValueError(f"names {host} twice")
+        taken.append(host)
+    return tuple(taken)
 
 
 def folder(value: Any) -> Path:
@@ -170,3 +193,21 @@ def shown(value: Any) -> str:
         return "a list" if isinstance(value, list) else "a table"
     said = repr(value) if isinstance(value, str) else str(value)
     return said if len(said) <= _SHOWN_CHARACTERS else said[:_SHOWN_CHARACTERS] + "…"
+
+
+def _host(value: Any) -> str:
+    """Take the name of one host; its subdomains are meant as well."""
+    name = text(value).strip()
+    example = "write a host alone, such as docs.python.org: its subdomains are included"
+    try:
+        host = host_name(name)
+    except ValueError:
+        raise ValueError(
+            f"holds {shown(value)}, which is no name of a host; {example}, and there is no "
+            "scheme, port, path or *"
+        ) from None
+    if address_of(host) is not None:
+        raise ValueError(f"holds {shown(value)}, which is an address; {example}")
+    if "." not in host:
+        raise ValueError(f"holds {shown(value)}, which is no host of the internet; {example}")
+    return host

@@ -16,6 +16,9 @@ from treadle.agents import checks
 from treadle.errors import InvalidAgent
 from treadle.models.spec import DEFAULT_TIMEOUT_SECONDS
 from treadle.secrets import SECRET_CHARACTERS, too_short
+from treadle.tools.web.errors import WebError
+from treadle.tools.web.search import PLACEHOLDER, Method, SearchBackend
+from treadle.tools.web.url import parse_url
 from treadle.turn.retry import DEFAULT_MAX_RETRIES
 
 # Room for every setting many times over. The parser's memory grows with the square of a dotted
@@ -82,13 +85,19 @@ class SecretSettings:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The whole file; `notices` are what it says in vain."""
+    """The whole file.
+
+    Args:
+        notices: what the file says in vain.
+        search: who is asked for search results; None where nobody is.
+    """
 
     models: ModelSettings = field(default_factory=ModelSettings)
     sessions: SessionSettings = field(default_factory=SessionSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     secrets: SecretSettings = field(default_factory=SecretSettings)
     notices: tuple[str, ...] = ()
+    search: SearchBackend | None = None
 
 
 def parse_config(path: Path, data: bytes) -> Config:
@@ -133,6 +142,12 @@ _TABLES: dict[str, dict[str, checks.Check]] = {
         "threads": checks.whole(1, MOST_THREADS),
     },
     "secrets": {"names": checks.variables},
+    "search": {
+        "url": checks.url,
+        "method": checks.choice(*get_args(Method)),
+        "api_key_env": checks.variable,
+        "header": checks.header,
+    },
 }
 
 # Tables of capabilities that are still to come.
@@ -162,7 +177,31 @@ def _config(tables: dict[str, Any]) -> Config:
             *(checks.unknown_key(f"[{n}]", (), [f"[{n}]"]) for n in tables if n in _LATER),
             *map(_too_short, too_short(secrets.names)),
         ),
+        _search(_checked(tables, "search")),
     )
+
+
+def _search(table: dict[str, Any]) -> SearchBackend | None:
+    """Make a backend of its table; none where there is no table, or nothing in it.
+
+    Raises:
+        ValueError: it can never be asked.
+    """
+    if not table:
+        return None
+    if "url" not in table:
+        raise ValueError("[search] needs url, the address of a search backend")
+    backend = SearchBackend(**table)
+    if (PLACEHOLDER in backend.url) != (backend.method == "GET"):
+        raise ValueError(
+            f"[search] url must hold {PLACEHOLDER} where the words go; "
+            'with method = "POST" they go into the body, and url holds none'
+        )
+    try:
+        parse_url(backend.url.replace(PLACEHOLDER, ""))
+    except WebError as error:
+        raise ValueError(f"[search] url cannot be asked: {error}") from error
+    return backend
 
 
 def _too_short(name: str) -> str:

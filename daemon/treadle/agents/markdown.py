@@ -46,11 +46,12 @@ _CHECKS: dict[str, checks.Check] = {
     "sandbox": checks.choice(*get_args(SandboxKind)),
     "cwd": checks.folder,
     "tools": checks.names(BUILTIN),
+    "fetch_allow": checks.hosts,
     "max_turns": checks.count,
 }
 
 # Keys of capabilities that are still to come: named, so that nobody believes they work.
-_LATER = ("fetch_allow", "mcp_servers", "mcp_allow", "skills", "compaction")
+_LATER = ("mcp_servers", "mcp_allow", "skills", "compaction")
 
 
 def _decode(data: bytes) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition
 from treadle.agents.model_choice import is_local
 from treadle.errors import InvalidParams, WouldWiden
@@ -21,6 +22,7 @@ from treadle.tools.builtin import BUILTIN
 from treadle.tools.jobs import jobs
 from treadle.tools.nearest import did_you_mean
 from treadle.tools.tool import Tool
+from treadle.tools.web_search import web_search
 
 # What a session or a prompt may ask for where the agent sets no bound of its own.
 MOST_TURNS = 100
@@ -76,17 +78,20 @@ def narrow(definition: AgentDefinition, options: SessionOptions) -> AgentDefinit
     )
 
 
-def advertised_tools(definition: AgentDefinition) -> tuple[Tool, ...]:
+def advertised_tools(definition: AgentDefinition, config: Config | None = None) -> tuple[Tool, ...]:
     """Return the tools a model is told of: the agent's, as far as its mode can ever allow them.
 
-    The order is the built-ins' own, so that it is the same at every turn.
+    The order is the built-ins' own, so that it is the same at every turn. What needs something
+    of the person's configuration is told of only where that is there.
     """
+    lacking = () if config and config.search else (web_search,)
     told = tuple(
         tool
         for name, tool in BUILTIN.items()
         if (definition.tools is None or name in definition.tools)
         and (tool.capability != "shell" or definition.sandbox == "local")
         and definition.policy.verdict(name, tool.capability) != "refuse"
+        and tool not in lacking
     )
     # There are jobs only where commands are run.
     runs = any(tool.capability == "shell" for tool in told)

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition, SandboxKind
 from treadle.agents.model_choice import choose_model
 from treadle.agents.options import SessionOptions, advertised_tools, narrow
@@ -120,20 +121,21 @@ class Opened:
         Raises:
             RequestFailed: the agent is gone or broken, or no model can answer.
         """
-        definition, spec, max_retries = await asyncio.to_thread(self._definition, max_turns)
+        definition, spec, config = await asyncio.to_thread(self._definition, max_turns)
+        self._tools.web.search = config.search
         if definition.sandbox != self._place.kind:
             self._place = Place.of(definition.sandbox, self._place.cwd)
         return default_agent(
             thread=self.thread,
             instructions=definition.instructions,
             max_turns=definition.max_turns or DEFAULT_MAX_TURNS,
-            tools=advertised_tools(definition),
+            tools=advertised_tools(definition, config),
             sandbox=self._place.sandbox,
             policy=definition.policy,
             session=self._tools,
             completion=self._completion(spec),
             inbox=inbox,
-            max_retries=max_retries,
+            max_retries=config.models.max_retries,
         )
 
     async def release_tools(self) -> None:
@@ -147,8 +149,8 @@ class Opened:
         """
         self.thread.close()
 
-    def _definition(self, max_turns: int | None) -> tuple[AgentDefinition, ModelSpec, int]:
-        """Return the agent as it stands now, its model, and how often that is tried again."""
+    def _definition(self, max_turns: int | None) -> tuple[AgentDefinition, ModelSpec, Config]:
+        """Return the agent and its model as they stand now, and the person's configuration."""
         catalogue = self._services.catalogue
         # Every agent's key is a secret to each of them; a file that has not changed costs a look.
         catalogue.list()
@@ -156,8 +158,7 @@ class Opened:
         if max_turns is not None:
             definition = narrow(definition, SessionOptions(max_turns=max_turns))
         config = catalogue.config()
-        model = choose_model(definition, config, os.environ)
-        return definition, model, config.models.max_retries
+        return definition, choose_model(definition, config, os.environ), config
 
     def _completion(self, spec: ModelSpec) -> Completion:
         """Return the session's completion; while the model is the same it is the same one,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from treadle.agents.catalogue import AgentProblem
+from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition
 from treadle.agents.options import SessionOptions, advertised_tools
 from treadle.errors import TreadleError
@@ -60,15 +61,15 @@ def options_of(options: WireOptions | None) -> SessionOptions:
     )
 
 
-def agent_info(definition: AgentDefinition, model: str) -> AgentInfo:
-    """Describe an agent to a client."""
+def agent_info(definition: AgentDefinition, model: str, config: Config) -> AgentInfo:
+    """Describe an agent to a client, as the person's configuration lets it be."""
     return AgentInfo(
         name=definition.name,
         description=definition.description,
         model=model,
         permissions=definition.permissions,
         sandbox=definition.sandbox,
-        tools=[tool.spec.name for tool in advertised_tools(definition)],
+        tools=[tool.spec.name for tool in advertised_tools(definition, config)],
         mcp_servers=[],
         source=str(definition.source),
     )

@@ -12,6 +12,7 @@ from treadle.tools.changes import Changes
 from treadle.tools.running import JobEnd, Jobs
 from treadle.tools.seen import Seen
 from treadle.tools.spill import Spill
+from treadle.tools.web.network import Web
 
 
 class ToolSession:
@@ -26,6 +27,7 @@ class ToolSession:
         changes: what was done to files, for undo.
         writing: held by whoever changes files, so that one change follows another.
         jobs: the commands that run.
+        web: how pages and search results are got.
     """
 
     def __init__(self, *, approvals: Approvals | None = None, spill: Spill | None = None) -> None:
@@ -35,6 +37,7 @@ class ToolSession:
         self.changes = Changes()
         self.writing = asyncio.Lock()
         self.jobs = Jobs(self.spill)
+        self.web = Web()
 
     @property
     def is_busy(self) -> bool:

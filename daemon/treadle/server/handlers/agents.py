@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 
 from treadle.agents.catalogue import Catalogue
+from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition
 from treadle.agents.model_choice import choose_model
 from treadle.errors import TreadleError
@@ -24,16 +26,21 @@ async def list_agents(params: Empty, peer: Peer) -> AgentListResult:
 
 def _list(catalogue: Catalogue) -> AgentListResult:
     agents, problems = catalogue.list()
+    try:
+        config: Config | None = catalogue.config()
+    except TreadleError:
+        # It is broken and never was good, which is one of the problems.
+        config = None
     return AgentListResult(
-        agents=[_info(agent, catalogue) for agent in agents],
+        agents=[_info(agent, config) for agent in agents],
         problems=[problem_info(problem) for problem in problems],
     )
 
 
-def _info(agent: AgentDefinition, catalogue: Catalogue) -> AgentInfo:
+def _info(agent: AgentDefinition, config: Config | None) -> AgentInfo:
     """Describe one agent; a model that cannot be had now does not hide it."""
-    try:
-        model = choose_model(agent, catalogue.config(), os.environ).model
-    except TreadleError:
-        model = agent.model or ""
-    return agent_info(agent, model)
+    model = agent.model or ""
+    if config is not None:
+        with contextlib.suppress(TreadleError):
+            model = choose_model(agent, config, os.environ).model
+    return agent_info(agent, model, config or Config())
