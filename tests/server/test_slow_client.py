@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from support.daemon import Daemon, daemon
-from support.person import pair
+from support.person import pair, stored
 from support.process import linux_only, resident_bytes, until_dead
 from support.waiting import PATIENCE_SECONDS, until_seen
+from treadle.thread.message import Message, encode_line
 
 # Three sessions say 5 MB each. What the daemon holds of it: their texts, their messages as they
 # are written and kept, and what is on its way; without a bound it would be several times as much.
@@ -122,6 +123,20 @@ async def test_a_client_that_never_reads_again_is_given_up_loudly(
             assert await client.wait() == 1
     (line,) = [line for line in log.read_text().splitlines() if "giving up" in line]
     assert line.startswith("treadle: ERROR the client has left ")
+
+
+async def test_one_reply_beyond_what_may_be_left_unread_ends_no_client_that_reads(
+    serving: Callable[..., tuple[str, str]],
+) -> None:
+    path = stored("assistant", "long")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(encode_line(Message("user", FIRST)) + b"\n")
+    program = serving("from treadle.server import serve", "serve.GIVE_UP_ABOVE_BYTES = 1 << 20")
+    async with daemon(program=program) as client:
+        for _ in range(3):
+            page = await client.request("session/read", pair("long"))
+            assert page["messages"][0]["content"] == FIRST
+        assert await client.end() == 0
 
 
 @linux_only

@@ -260,6 +260,17 @@ class WireMessage(WireStruct):
     `path`, the file where the bytes lie, unless they are in memory only or lost.
     """
 
+class Truncated(WireStruct):
+    """What a reply leaves out of a message that no reply could carry.
+
+    `bytes` is how much of its JSON that is. The whole is in the thread's file, `path`, unless the
+    thread is in memory only; `treadle sessions export` writes it too.
+    """
+
+    bytes: int
+    path: str | None = None
+
+
     ordinal: int | None = None
     made: Literal["summary", "note"] | None = None
     rewound: bool = False
@@ -270,6 +281,8 @@ class WireMessage(WireStruct):
     tool_call_id: str = ""
     reasoning: str = ""
     at: str = ""
+    `truncated` is there where the message is longer than 16 MiB: texts end early then, and lists
+    and objects lack their last members.
     turn: int = 0
     model: str = ""
     usage: WireUsage | None = None
@@ -278,7 +291,10 @@ class WireMessage(WireStruct):
 
 
 class ReadResult(WireStruct):
-    """One page; `next_cursor` is there while more follow."""
+    """One page; `next_cursor` is there while more follow.
+
+    A page of more than 4 MiB ends before its `limit`, with one message at least.
+    """
 
     messages: list[WireMessage]
     next_cursor: str | None = None
@@ -287,6 +303,7 @@ class ReadResult(WireStruct):
 class ForkParams(Address):
     """Begin the session `into` of the same agent as a copy of this one's conversation.
 
+    truncated: Truncated | None = None
     The copy ends with the message `at`, -1 being an empty one; else where the conversation ends,
     or, while a turn runs, with its last finished step. The result is that of resuming the copy.
     """

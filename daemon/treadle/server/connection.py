@@ -135,8 +135,9 @@ class Connection:
         """End what is in flight, each request with its reply, and stop watching sessions."""
         self._requests.close()
         if self._peer is not None:
-            # First, because requests may wait for what their editor has open.
+            # First, because requests may wait for what their editor has open, or for it to read.
             await self._peer.editor.close()
+            self._peer.wait_no_more()
         if self._dispatch is not None:
             await self._dispatch.close(CLOSE_SECONDS)
         self.client_reads_again()

@@ -15,6 +15,7 @@ from treadle.runtime.session import Session
 from treadle.server.asides import Asides
 from treadle.server.editor.tenant import Editor
 from treadle.server.feed import Feed
+from treadle.server.joining import is_late
 from treadle.server.progress import ProgressBoard
 
 # What was begun aside of any request gets this long to end once it was told to.
@@ -54,6 +55,9 @@ class Peer:
         self.arrival = asyncio.Lock()
         self.progress = ProgressBoard(notify, pending_bytes, self.aside)
         self._folders = folders
+        self._pending_bytes = pending_bytes
+        self._has_read = asyncio.Event()
+        self._is_leaving = False
         self._feed = Feed(notify, pending_bytes, opt_out)
         # Weak, because a session that was closed and opened anew has another outbox.
         self._watched: WeakSet[Outbox] = WeakSet()
@@ -75,6 +79,22 @@ class Peer:
         """Send what was held back while it was slow."""
         self._feed.release_all()
         self.progress.release_all()
+        self._has_read.set()
+
+    async def until_it_reads(self) -> None:
+        """Wait while it is late; who waits here then sends at once, one after the other.
+
+        As long as the connection: a client may rest for days, and ends what it waits for by
+        cancelling it or by going away.
+        """
+        while is_late(self._pending_bytes()) and not self._is_leaving:
+            self._has_read.clear()
+            await self._has_read.wait()
+
+    def wait_no_more(self) -> None:
+        """Let go on what waits for it: the connection ends."""
+        self._is_leaving = True
+        self._has_read.set()
 
     def aside(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do something that no request waits for; it ends with the connection."""

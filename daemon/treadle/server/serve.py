@@ -152,11 +152,12 @@ class _Sidecar:
             self._connection.receive(frame)
 
     def _send(self, body: bytes) -> None:
-        self._writer.write(encode_frame(body))
+        # What waited before tells whether it reads; how long this frame is does not.
         pending = self._writer.pending_bytes
+        self._writer.write(encode_frame(body))
         if pending > GIVE_UP_ABOVE_BYTES:
             self._give_up(pending)
-        elif pending > PAUSE_ABOVE_BYTES:
+        elif self._writer.pending_bytes > PAUSE_ABOVE_BYTES:
             self._hold("output", True)
 
     def _hold(self, cause: str, wait: bool) -> None:

@@ -5,6 +5,7 @@ Owns which lines count and which ordinals they have. Refuses to know where the l
 
 from __future__ import annotations
 
+import copy
 import sys
 from array import array
 from collections import Counter
@@ -88,7 +89,15 @@ class Reader:
             start: where to begin, in bytes.
             is_whole: what to tell about that.
         """
-        end = self.read_lines(file, start)
+        return self.finish(self.read_lines(file, start), is_whole=is_whole)
+
+    def finish(self, end: int, *, is_whole: bool = True) -> Loaded:
+        """Take in what is behind the last line end, and tell what was read.
+
+        Args:
+            end: where that is.
+            is_whole: what to tell about that.
+        """
         tail = self._tail
         if isinstance(tail, LongLine):
             tail_bytes, torn_bytes = tail.size_bytes, tail.size_bytes
@@ -137,6 +146,25 @@ class Reader:
             else:
                 self._tail = line
         return end
+
+    @property
+    def has_tail(self) -> bool:
+        """Whether there is anything behind the last line end."""
+        return bool(self._tail)
+
+    @property
+    def bad_count(self) -> int:
+        """How many lines could not be read."""
+        return len(self._bad)
+
+    def copy(self) -> Reader:
+        """Return one that goes on apart from this one."""
+        other = copy.copy(self)
+        other.messages, other.steered, other._bad = self.messages[:], self.steered[:], self._bad[:]
+        other.history = self.history.copy()
+        other.ordinals, other.offsets = self.ordinals[:], self.offsets[:]
+        other._set_aside = self._set_aside.copy()
+        return other
 
     def read_part(self, data: bytes, offset: int) -> None:
         """Take in whole lines, of which bad ones are known already."""

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from treadle.thread.history import History, Placed
-from treadle.thread.message import Message
+from treadle.thread.index import Index
+from treadle.thread.lines import BYTE_ORDER_MARK, LONGEST_LINE_BYTES, UNREADABLE, decode, opened
+from treadle.thread.loaded import Numbers
+from treadle.thread.message import Message, encode_line
 from treadle.thread.repair import view
-from treadle.thread.replay import BYTE_ORDER_MARK, UNREADABLE, Loaded, Numbers, decode, opened, skim
 from treadle.thread.resume import resume
+
+# A page ends early when its messages, as they are stored, would be more than this. Whoever reads
+# has a page of any conversation at once, and a large one costs several pages.
+PAGE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class Page:
     """A part of a thread.
 
     Args:
-        messages: in order.
+        messages: in order: as many as were asked for, or those that `PAGE_BYTES` hold, or one.
         next_start: where the next page starts; None where nothing follows.
     """
 
@@ -48,7 +54,7 @@ class ViewPage:
     """A part of what is sent to a model.
 
     Args:
-        messages: in order.
+        messages: in order: as many as were asked for, or those that `PAGE_BYTES` hold, or one.
         next_start: where the next page starts; None where nothing follows.
     """
 
@@ -88,16 +94,16 @@ class Reading:
 
         Args:
             start: the ordinal to begin with.
-            limit: how many messages.
+            limit: how many messages at most.
 
         Raises:
             ThreadUnreadable: the file cannot be opened.
         """
         if self.is_whole or self._is_in_memory(start) or self.path is None:
             first = bisect_left(self.ordinals, start)
-            pairs = zip(self.ordinals[first:], self.messages[first : first + limit], strict=False)
-            return _page(self.history, pairs, self.ordinals, first + limit)
-        return _page_of(self.path, start, limit)
+            messages = _fitting(self.messages[first : first + limit])
+            return _page(self.history, self.ordinals, first, list(messages))
+        return _page_of(self.path, lambda ordinals: bisect_left(ordinals, start), limit)
 
     def view(self) -> list[Placed]:
         """Return what would be sent to a model; it may block.
@@ -117,21 +123,21 @@ class Reading:
 
         Args:
             number: how many are the newest; further pages have those beyond the limit.
-            limit: how many messages.
+            limit: how many messages at most.
 
         Raises:
             ThreadUnreadable: the file cannot be opened.
         """
         if self.is_whole or self.path is None or self._is_in_memory(_last(self.ordinals, number)):
             return self.page(_last(self.ordinals, number), limit)
-        return _last_page_of(self.path, number, limit)
+        return _page_of(self.path, lambda ordinals: max(0, len(ordinals) - number), limit)
 
     def view_page(self, start: ViewPlace, limit: int) -> ViewPage:
         """Return a part of what would be sent to a model; it may block.
 
         Args:
             start: where to begin.
-            limit: how many messages.
+            limit: how many messages at most.
 
         Raises:
             ThreadUnreadable: the file cannot be opened.
@@ -144,7 +150,7 @@ class Reading:
 
         Args:
             number: how many are the newest.
-            limit: how many messages.
+            limit: how many messages at most.
 
         Raises:
             ThreadUnreadable: the file cannot be opened.
@@ -170,7 +176,7 @@ def _said(placed: Iterable[Placed]) -> Iterator[Message]:
 
 
 def _view_page(view: list[Placed], start: int, limit: int) -> ViewPage:
-    end = start + limit
+    end = start + len(list(_fitting(_said(view[start : start + limit]))))
     return ViewPage(view[start:end], _place_behind(view[:end]) if end < len(view) else None)
 
 
@@ -205,39 +211,69 @@ def _last(ordinals: Numbers, number: int) -> int:
     return ordinals[max(0, len(ordinals) - number)] if ordinals else 0
 
 
-def _last_page_of(path: Path, number: int, limit: int) -> Page:
-    found = skim(path)
-    first = max(0, len(found.ordinals) - number)
-    return _page(found.history, _lines(path, found, first, limit), found.ordinals, first + limit)
+# Pages of threads that nobody here has open come one after the other.
+_index = Index()
 
 
-def _page_of(path: Path, start: int, limit: int) -> Page:
-    """Find a page's lines, and decode those alone."""
-    found = skim(path)
-    first = bisect_left(found.ordinals, start)
-    return _page(found.history, _lines(path, found, first, limit), found.ordinals, first + limit)
+def _page_of(path: Path, first_of: Callable[[Numbers], int], limit: int) -> Page:
+    """Find a page's lines, and decode those alone.
 
-
-def _lines(path: Path, found: Loaded, first: int, limit: int) -> Iterator[tuple[int, Message]]:
+    Args:
+        path: the thread's file.
+        first_of: tells where among the ordinals the page begins.
+        limit: how many messages at most.
+    """
     try:
         with opened(path) as file:
-            for index in range(first, min(first + limit, len(found.ordinals))):
-                file.seek(found.offsets[index])
-                line = file.readline().removeprefix(BYTE_ORDER_MARK)
-                try:
-                    message = decode(line)
-                except UNREADABLE:
-                    continue
-                if isinstance(message, Message):
-                    yield found.ordinals[index], message
+            found = _index.find(path, file)
+            first = first_of(found.ordinals)
+            lines = _lines(file, found.offsets[first : first + limit])
+            return _page(found.history, found.ordinals, first, list(lines))
     except FileNotFoundError:
         # It was deleted while we looked.
-        return
+        return Page([])
+
+
+def _lines(file: BinaryIO, offsets: Numbers) -> Iterator[Message | None]:
+    """Yield the messages of as many lines as fit, and of one at least; None for a bad one."""
+    left = PAGE_BYTES
+    for index, offset in enumerate(offsets):
+        file.seek(offset)
+        line = file.readline(left if index else LONGEST_LINE_BYTES)
+        left -= len(line)
+        if index and left <= 0 and not line.endswith(b"\n"):
+            return
+        yield _decoded(line)
+        if left <= 0:
+            return
+
+
+def _decoded(line: bytes) -> Message | None:
+    try:
+        decoded = decode(line.removeprefix(BYTE_ORDER_MARK))
+    except UNREADABLE:
+        return None
+    return decoded if isinstance(decoded, Message) else None
+
+
+def _fitting(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield as many of the messages as fit into a page, and one at least."""
+    left = PAGE_BYTES
+    for index, message in enumerate(messages):
+        left -= len(encode_line(message))
+        if index and left < 0:
+            return
+        yield message
 
 
 def _page(
-    history: History, messages: Iterable[tuple[int, Message]], ordinals: Numbers, end: int
+    history: History, ordinals: Numbers, first: int, messages: Sequence[Message | None]
 ) -> Page:
-    """Make a page whose next one starts at the index `end` of the ordinals."""
-    next_start = ordinals[end] if end < len(ordinals) else None
-    return Page(list(history.place(messages)), next_start)
+    """Make a page of the messages from the index `first` of the ordinals on."""
+    end = first + len(messages)
+    said = [
+        (ordinals[index], message)
+        for index, message in enumerate(messages, first)
+        if message is not None
+    ]
+    return Page(list(history.place(said)), ordinals[end] if end < len(ordinals) else None)

@@ -36,6 +36,8 @@ def items_of(messages: list[Any], *, reasoning: bool = False) -> list[Item]:
             ]
             if message.get("partial"):
                 items.append(Note("cut short here"))
+        if cut := message.get("truncated"):
+            items.append(Note(f"{cut['bytes']} bytes more: see treadle sessions export"))
     return items
 
 

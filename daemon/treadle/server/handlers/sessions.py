@@ -6,7 +6,7 @@ Owns paging. Refuses to know how a session does what it is asked.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from treadle.protocol.sessions import (
     ResumeResult,
     SteerParams,
     SteerResult,
+    WireMessage,
 )
 from treadle.runtime.prompt import Prompt
 from treadle.server.blocks import prompt_of
@@ -48,8 +49,10 @@ from treadle.server.bridge import (
 )
 from treadle.server.handlers.registry import handles
 from treadle.server.peer import Peer
+from treadle.server.cutting import cut
 from treadle.thread.paths import thread_path
 from treadle.thread.reading import Reading, ViewPlace
+from treadle.thread.history import Placed
 
 # A larger document is only named: it would fill the model's window, and a tool can read parts.
 MAX_DOCUMENT_CHARACTERS = 200_000
@@ -195,7 +198,10 @@ async def read(params: ReadParams, peer: Peer) -> ReadResult:
     pair = pair_of(params)
     reading = await peer.runtime.read(pair)
     thread = thread_path(peer.runtime.services.folders.data, *pair)
-    return await asyncio.to_thread(page, reading, thread)
+    result = await asyncio.to_thread(page, reading, thread)
+    # Whoever asks for many pages at once gets each when it has taken the one before.
+    await peer.until_it_reads()
+    return result
 
 
 def _full_page(params: ReadParams, start: int, reading: Reading, thread: Path) -> ReadResult:
@@ -205,8 +211,7 @@ def _full_page(params: ReadParams, start: int, reading: Reading, thread: Path) -
         else reading.last_page(params.last, params.limit)
     )
     return ReadResult(
-        # It looks for the files that messages refer to.
-        messages=[wire_message(one, thread) for one in page.messages],
+        messages=_shown(page.messages, thread),
         next_cursor=None if page.next_start is None else str(page.next_start),
     )
 
@@ -219,13 +224,20 @@ def _view_page(params: ReadParams, start: ViewPlace, reading: Reading, thread: P
     )
     behind = page.next_start
     return ReadResult(
-        messages=[wire_message(one, thread) for one in page.messages],
+        messages=_shown(page.messages, thread),
         # Counted from 1, because a cursor has no sign.
         next_cursor=None if behind is None else f"{behind.ordinal + 1}.{behind.more}",
     )
 
 
 # No thread has as many messages, and `int` refuses texts that are far longer.
+def _shown(messages: Sequence[Placed], thread: Path) -> list[WireMessage]:
+    """Show a page's messages; it looks for the files that they refer to."""
+    shown = [wire_message(one, thread) for one in messages]
+    # A page is bounded, but for a message that has one to itself.
+    return [cut(one, thread) for one in shown] if len(shown) == 1 else shown
+
+
 _CURSOR_DIGITS = 18
 
 
