@@ -10,6 +10,7 @@ The files are in the system's cache: what is measured is our work, not the disk'
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import subprocess
 import sys
@@ -107,9 +108,10 @@ def main() -> None:
         _write(survived, _lines(0, KEPT))
         thread = Thread.open(compacted)
         keep = [(MESSAGES - KEPT, MESSAGES - 1)]
-        thread.record_compaction(
-            CompactedRecord(id="c", through=MESSAGES - 1, keep=keep, summary="They spoke. " * 200)
+        record = CompactedRecord(
+            id="c", through=MESSAGES - 1, keep=keep, summary="They spoke. " * 200
         )
+        asyncio.run(thread.record_compaction(record))
         thread.close()
         _measure("100,000 messages", whole)
         long = _measure("the same with a compaction record", compacted)

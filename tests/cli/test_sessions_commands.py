@@ -65,8 +65,8 @@ async def path() -> Path:
         Message("assistant", "It is go", partial=True, at=at, model="m"),
     )
     await talk(thread, Message("user", "never mind", at=at))
-    thread.rewind(3)
-    thread.record_compaction(CompactedRecord(through=2, keep=[(0, 0)], summary="We looked."))
+    await thread.rewind(3)
+    await thread.record_compaction(CompactedRecord(through=2, keep=[(0, 0)], summary="We looked."))
     await talk(thread, Message("user", "and now?", at=at))
     thread.close()
     return path

@@ -145,7 +145,7 @@ async def test_hints_that_lie_cost_a_reading_of_the_whole_file(
     thread = Thread.open(path)
     for number in range(4):
         await thread.append(Message("user", f"{number}"))
-    record = thread.record_compaction(CompactedRecord(through=3, keep=[(2, 3)]))
+    record = await thread.record_compaction(CompactedRecord(through=3, keep=[(2, 3)]))
     thread.close()
     assert not resume(path).is_whole
     change_hints(path, lie)
@@ -213,9 +213,9 @@ async def _compacted(path: Path) -> None:
     thread = Thread.open(path)
     for number in range(3):
         await thread.append(Message("user", f"{number}", at=AT))
-    thread.rewind(1)
+    await thread.rewind(1)
     await thread.append(Message("user", "3", at=AT))
-    thread.record_compaction(CompactedRecord(through=3, keep=[(1, 1), (3, 3)]))
+    await thread.record_compaction(CompactedRecord(through=3, keep=[(1, 1), (3, 3)]))
     thread.close()
     assert not resume(path).is_whole
 

@@ -62,7 +62,7 @@ def marks(reading: Reading, start: int = 0, limit: int = 1000) -> list[tuple[int
 async def test_a_rewound_thread_goes_on_from_there_and_keeps_its_ordinals(tmp_path: Path) -> None:
     thread = Thread.open(tmp_path / "a.jsonl")
     await talk(thread, 2)
-    left = thread.rewind(1)
+    left = await thread.rewind(1)
     await talk(thread, 1, 7)
     before = texts(thread.view())
     thread = again(thread)
@@ -79,18 +79,18 @@ async def test_a_rewound_thread_goes_on_from_there_and_keeps_its_ordinals(tmp_pa
 async def test_only_what_the_conversation_holds_can_be_rewound_to(tmp_path: Path) -> None:
     thread = Thread.open(tmp_path / "a.jsonl")
     await talk(thread, 2)
-    thread.rewind(1)
+    await thread.rewind(1)
     size = (tmp_path / "a.jsonl").stat().st_size
     for ordinal in (2, 99, -2):
         with pytest.raises(NoSuchOrdinal) as refused:
-            thread.rewind(ordinal)
+            await thread.rewind(ordinal)
         assert refused.value.reason == "no_such_ordinal"
-    assert thread.rewind(1) == 2
+    assert await thread.rewind(1) == 2
     assert (tmp_path / "a.jsonl").stat().st_size == size
-    assert (thread.rewind(-1), thread.view()) == (0, [])
+    assert (await thread.rewind(-1), thread.view()) == (0, [])
     thread.start_turn()
     with pytest.raises(ConfigurationError, match="running"):
-        thread.rewind(-1)
+        await thread.rewind(-1)
     thread.close()
 
 
@@ -100,7 +100,7 @@ async def test_a_compacted_thread_is_opened_without_what_was_given_up(tmp_path: 
     await talk(thread, 3)
     thread.start_turn()
     await thread.append(Message("user", "ask 3"))
-    thread.record_compaction(COMPACTION)
+    await thread.record_compaction(COMPACTION)
     await thread.append(Message("assistant", "answer 3"))
     view = [SUMMARY_MARK + "we spoke", "ask 1", "short", "answer 2", "ask 3", "answer 3"]
 
@@ -129,7 +129,7 @@ async def test_what_was_given_up_is_not_even_read(
     path = tmp_path / "a.jsonl"
     thread = Thread.open(path)
     await talk(thread, 3)
-    thread.record_compaction(COMPACTION)
+    await thread.record_compaction(COMPACTION)
     await talk(thread, 1, 3)
     thread.close()
     whole = load(path)
@@ -152,7 +152,7 @@ async def test_a_hint_that_does_not_fit_costs_time_and_nothing_else(tmp_path: Pa
     path = tmp_path / "a.jsonl"
     thread = Thread.open(path)
     await talk(thread, 3)
-    thread.record_compaction(COMPACTION)
+    await thread.record_compaction(COMPACTION)
     await talk(thread, 1, 3)
     thread.close()
     sound, view = path.read_bytes(), texts(thread.view())
@@ -176,11 +176,11 @@ async def test_a_hint_that_does_not_fit_costs_time_and_nothing_else(tmp_path: Pa
 async def test_a_rewind_to_before_a_compaction_brings_back_what_it_gave_up(tmp_path: Path) -> None:
     thread = Thread.open(tmp_path / "a.jsonl")
     await talk(thread, 3)
-    thread.record_compaction(COMPACTION)
+    await thread.record_compaction(COMPACTION)
     await talk(thread, 1, 3)
     thread = again(thread)
 
-    assert thread.rewind(3) == 4
+    assert await thread.rewind(3) == 4
     said = ["ask 0", "answer 0", "ask 1", "answer 1"]
     assert texts(thread.view()) == said
     assert thread.count == 8
@@ -207,20 +207,20 @@ async def test_a_compaction_that_cannot_be_is_refused(
     await talk(thread, 2)
     size = (tmp_path / "a.jsonl").stat().st_size
     with pytest.raises(error):
-        thread.record_compaction(record)
+        await thread.record_compaction(record)
     assert (tmp_path / "a.jsonl").stat().st_size == size
-    thread.record_compaction(CompactedRecord(through=3, keep=[(3, 3)]))
+    await thread.record_compaction(CompactedRecord(through=3, keep=[(3, 3)]))
     with pytest.raises(NoSuchOrdinal, match="gave up"):
-        thread.record_compaction(CompactedRecord(through=3, keep=[(2, 3)]))
+        await thread.record_compaction(CompactedRecord(through=3, keep=[(2, 3)]))
     thread.close()
 
 
 async def test_a_thread_in_memory_is_rewound_and_compacted_alike() -> None:
     thread = Thread.in_memory()
     await talk(thread, 3)
-    thread.record_compaction(COMPACTION)
+    await thread.record_compaction(COMPACTION)
     other = Thread.in_memory(after=thread)
-    other.rewind(1)
+    await other.rewind(1)
 
     assert texts(thread.view()) == [SUMMARY_MARK + "we spoke", "ask 1", "short", "answer 2"]
     assert texts(other.view()) == ["ask 0", "answer 0"]
@@ -233,8 +233,8 @@ async def test_pages_show_everything_that_was_said_without_the_whole_in_memory(
     path = tmp_path / "a.jsonl"
     thread = Thread.open(path)
     await talk(thread, 4)
-    thread.record_compaction(COMPACTION)
-    thread.rewind(6)
+    await thread.record_compaction(COMPACTION)
+    await thread.rewind(6)
     await talk(thread, 1, 4)
     for reading in (thread.reading(), Reading.of_file(path)):
         start: int | None = 0
@@ -255,7 +255,7 @@ async def test_a_fork_holds_the_conversation_and_says_where_it_comes_from(tmp_pa
     source, into = tmp_path / "a.jsonl", tmp_path / "b" / "b.jsonl"
     thread = Thread.open(source)
     await talk(thread, 2)
-    thread.rewind(1)
+    await thread.rewind(1)
     await talk(thread, 2, 5)
     before = source.read_bytes()
     copied = fork(source, into, at=5, origin=("inbox", "mac"), pair=("inbox", "two"))
@@ -290,9 +290,9 @@ async def test_a_fork_takes_the_compaction_along(tmp_path: Path) -> None:
     source, into = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     thread = Thread.open(source)
     await talk(thread, 1)
-    thread.rewind(-1)
+    await thread.rewind(-1)
     await talk(thread, 3)
-    thread.record_compaction(
+    await thread.record_compaction(
         CompactedRecord(
             through=7,
             keep=[(4, 4), (6, 7)],
@@ -353,7 +353,7 @@ async def test_a_keyed_prompt_is_answered_from_the_records(tmp_path: Path) -> No
     await thread.append(Message("user", "ask"))
     await thread.end_turn("error", Usage(), 0)
     outcome = TurnOutcome("digest", 2, "the answer", "max_turns", Usage(3, 4), 2, (2, 5))
-    thread.record_compaction(CompactedRecord(through=6, summary="all"))
+    await thread.record_compaction(CompactedRecord(through=6, summary="all"))
 
     assert running is None
     for _ in range(2):
@@ -423,8 +423,8 @@ async def test_a_log_of_plain_messages_goes_in_and_comes_out_equal(
     assert (thread.count, thread.report.quarantined_lines) == (4, 0)
     await talk(thread, 1)
     assert list(export_lines(path))[:4] == BRUTE
-    thread.rewind(0)
-    thread.record_compaction(CompactedRecord(through=0, summary="all"))
+    await thread.rewind(0)
+    await thread.record_compaction(CompactedRecord(through=0, summary="all"))
     assert list(export_lines(path)) == BRUTE[:1]
     thread.close()
 

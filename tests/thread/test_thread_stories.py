@@ -47,9 +47,9 @@ class Story:
             await self.turn()
         elif kind == "rewind":
             to = self.dice.choice([-1, *held])
-            assert self.thread.rewind(to) == self.twin.rewind(to)
+            assert await self.thread.rewind(to) == await self.twin.rewind(to)
         elif kind == "compact":
-            self.compact()
+            await self.compact()
         else:
             self.thread.close()
             self.thread = Thread.open(self.path)
@@ -61,11 +61,11 @@ class Story:
             message = Message(role, f"{self.dice.random()} \u2028")  # type: ignore[arg-type]  # a role
             await self.twin.append(await self.thread.append(message))
             if self.dice.random() < 0.2:
-                self.compact()
+                await self.compact()
         await self.thread.end_turn("end_turn", Usage(), 1)
         await self.twin.end_turn("end_turn", Usage(), 1)
 
-    def compact(self) -> None:
+    async def compact(self) -> None:
         seen = [
             n for first, last in self.twin.reading().history.seen() for n in range(first, last + 1)
         ]
@@ -83,8 +83,8 @@ class Story:
             notes=[Note(n, f"before {n}") for n in kept if self.dice.random() < 0.3],
             summary=f"summary {through}",
         )
-        assert self.thread.record_compaction(record).keep == record.keep
-        self.twin.record_compaction(record)
+        assert (await self.thread.record_compaction(record)).keep == record.keep
+        await self.twin.record_compaction(record)
 
     def check(self) -> None:
         whole, quick = load(self.path), resume(self.path)
@@ -132,8 +132,8 @@ async def lived(tmp_path: Path) -> bytes:
     story = Story(path, 5)
     for _ in range(3):
         await story.turn()
-    story.compact()
-    story.thread.rewind(story.thread.count - 2)
+    await story.compact()
+    await story.thread.rewind(story.thread.count - 2)
     story.thread.start_turn("key", "asked")
     await story.thread.append(story.thread.accept(Message("user", "and?")))
     await story.thread.end_turn("end_turn", Usage(3), 1)

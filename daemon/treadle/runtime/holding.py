@@ -49,15 +49,11 @@ class Holding:
         self._services = services
         self._recovery = Recovery(on_change)
         self._storage: Storage = "ok"  # what is known of it while no thread is held
-        self._is_rewinding = False
 
     @property
     def thread(self) -> Thread | None:
-        """The thread that is held; to be read, never changed.
-
-        None while a worker thread changes it: its file says all of it meanwhile.
-        """
-        return self.opened.thread if self.opened and not self._is_rewinding else None
+        """The thread that is held; to be read, never changed."""
+        return self.opened.thread if self.opened else None
 
     @property
     def storage(self) -> Storage:
@@ -100,14 +96,8 @@ class Holding:
             NoSuchOrdinal: it does not hold that message.
             RequestFailed: the session cannot be opened.
         """
-        thread = (await self.open(SessionOptions(), default_cwd)).thread
-        if thread.path is None:
-            return thread.rewind(to)
-        self._is_rewinding = True
-        try:
-            return await asyncio.to_thread(thread.rewind, to)
-        finally:
-            self._is_rewinding = False
+        opened = await self.open(SessionOptions(), default_cwd)
+        return await opened.thread.rewind(to)
 
     async def let_go_at_once(self, inbox: Inbox) -> None:
         """Let go under a turn that would not end: it can say nothing more.

@@ -1,6 +1,6 @@
-"""Messages without secrets: what is kept of a message, before it is kept.
+"""Messages and compactions without secrets: what is kept of them, before it is kept.
 
-Owns which parts of a message are text that somebody said. `treadle.secrets` says what a secret is.
+Owns which parts of them are text that somebody said. `treadle.secrets` says what a secret is.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import msgspec
 
 from treadle.secrets import Secrets, known
 from treadle.thread.message import Message, ToolCall, decode_line, encode_line
+from treadle.thread.records import CompactedRecord
 
 
 def without_secrets(line: bytes) -> bytes:
@@ -27,6 +28,22 @@ def without_secrets(line: bytes) -> bytes:
     if not secrets.may_be_in(line):
         return line
     return encode_line(_redacted(decode_line(line), secrets))
+
+
+def compaction_without_secrets(record: CompactedRecord) -> CompactedRecord:
+    """Return a compaction with `[secret NAME]` in the place of each secret in its texts.
+
+    A model wrote them from messages that may be older than what is known to be a secret now.
+    """
+    secrets = known()
+    return msgspec.structs.replace(
+        record,
+        rewritten={ordinal: secrets.redact(text) for ordinal, text in record.rewritten.items()},
+        notes=[
+            msgspec.structs.replace(note, text=secrets.redact(note.text)) for note in record.notes
+        ],
+        summary=secrets.redact(record.summary),
+    )
 
 
 def _redacted(message: Message, secrets: Secrets) -> Message:
