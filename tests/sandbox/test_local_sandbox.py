@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from treadle.sandbox import holding, local
+from treadle.sandbox import local
 from treadle.sandbox.holding import read_below
 from treadle.sandbox.local import LocalSandbox
 
@@ -19,17 +19,6 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX links and
 
 # Generous for a busy machine; a pipe that blocks would wait for ever.
 _BOUND_SECONDS = 10.0
-
-
-@pytest.fixture(params=["by descriptors", "by path"])
-def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(holding, "HAS_DIR_FD", request.param == "by descriptors")
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "secret.txt").write_text("secret")
-    root = tmp_path / "root"
-    (root / "folder").mkdir(parents=True)
-    (root / "folder" / "a.txt").write_text("A")
-    return root
 
 
 def _open_descriptors() -> int:
