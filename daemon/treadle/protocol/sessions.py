@@ -190,11 +190,23 @@ class ReleasedServer(WireStruct):
     exit: int | None
 
 
+class ReleasedProcess(WireStruct):
+    """A background job that was stopped, with all it had started, and how it ended.
+
+    `command` is its beginning, on one line; `exit` is negative for a signal, null where it could
+    not be stopped.
+    """
+
+    pid: int
+    command: str
+    exit: int | None
+
+
 class Released(WireStruct):
     """What a close gave back."""
 
     servers: list[ReleasedServer]
-    processes: list[int]
+    processes: list[ReleasedProcess]
 
 
 class CloseResult(WireStruct):
@@ -248,18 +260,6 @@ class WireToolCall(WireStruct):
     arguments: dict[str, Any]
 
 
-class WireMessage(WireStruct):
-    """A message of a thread.
-
-    `ordinal` is its place among the thread's messages, from 0, never used again; a message
-    that stands only in the model's view has none, and `made` says what a compaction made it for.
-    `rewound` marks what the conversation holds no more, `compacted` what it holds and the model
-    sees no more, or not as it was.
-    `content` is text, or blocks for what is not text: an `image`, `audio` or `resource` block
-    never holds its bytes, it says `mimeType`, `sha256`, `sizeBytes`, a resource its `uri`, and
-    `path`, the file where the bytes lie, unless they are in memory only or lost.
-    """
-
 class Truncated(WireStruct):
     """What a reply leaves out of a message that no reply could carry.
 
@@ -271,6 +271,20 @@ class Truncated(WireStruct):
     path: str | None = None
 
 
+class WireMessage(WireStruct):
+    """A message of a thread.
+
+    `ordinal` is its place among the thread's messages, from 0, never used again; a message
+    that stands only in the model's view has none, and `made` says what a compaction made it for.
+    `rewound` marks what the conversation holds no more, `compacted` what it holds and the model
+    sees no more, or not as it was.
+    `content` is text, or blocks for what is not text: an `image`, `audio` or `resource` block
+    never holds its bytes, it says `mimeType`, `sha256`, `sizeBytes`, a resource its `uri`, and
+    `path`, the file where the bytes lie, unless they are in memory only or lost.
+    `truncated` is there where the message is longer than 16 MiB: texts end early then, and lists
+    and objects lack their last members.
+    """
+
     ordinal: int | None = None
     made: Literal["summary", "note"] | None = None
     rewound: bool = False
@@ -281,13 +295,12 @@ class Truncated(WireStruct):
     tool_call_id: str = ""
     reasoning: str = ""
     at: str = ""
-    `truncated` is there where the message is longer than 16 MiB: texts end early then, and lists
-    and objects lack their last members.
     turn: int = 0
     model: str = ""
     usage: WireUsage | None = None
     partial: bool = False
     is_error: bool = False
+    truncated: Truncated | None = None
 
 
 class ReadResult(WireStruct):
@@ -303,7 +316,6 @@ class ReadResult(WireStruct):
 class ForkParams(Address):
     """Begin the session `into` of the same agent as a copy of this one's conversation.
 
-    truncated: Truncated | None = None
     The copy ends with the message `at`, -1 being an empty one; else where the conversation ends,
     or, while a turn runs, with its last finished step. The result is that of resuming the copy.
     """

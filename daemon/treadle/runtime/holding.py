@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from treadle.agents.options import SessionOptions
@@ -21,9 +22,26 @@ from treadle.runtime.services import Services
 from treadle.runtime.shown import shown
 from treadle.runtime.stored import delete_stored, exists
 from treadle.thread.thread import Thread
+from treadle.tools.running import JobEnd
 from treadle.turn.steering import Inbox
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """What a close gave back; true where the session was open.
+
+    Args:
+        was_open: there was something to give back.
+        jobs: the commands that ran and were stopped.
+    """
+
+    was_open: bool
+    jobs: tuple[JobEnd, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.was_open
 
 
 class Holding:
@@ -124,22 +142,28 @@ class Holding:
         await opened.release_tools()
 
     async def evict(self) -> None:
-        """Let go of what nobody uses, unless what was said is nowhere but here; the terms stay."""
-        if self.opened is not None and self.opened.thread.storage == "ok":
+        """Let go of what nobody uses; the terms stay.
+
+        Not where a job runs in the background, nor where what was said is nowhere but here.
+        """
+        if (
+            self.opened is not None
+            and self.opened.thread.storage == "ok"
+            and not self.opened.is_busy
+        ):
             await self._let_go()
 
-    async def close(self) -> bool:
-        """Give everything back; return whether the session was open.
+    async def close(self) -> Closed:
+        """Give everything back.
 
         Raises:
             StorageDegraded: not all that was said could be kept in the thread.
         """
         was_open = self.terms is not None
         try:
-            await self._let_go()
+            return Closed(was_open, await self._let_go())
         finally:
             self.terms = None
-        return was_open
 
     async def delete(self) -> bool:
         """Delete the thread of a session that is closed; return whether there was one.
@@ -154,12 +178,12 @@ class Holding:
         stored = await asyncio.to_thread(delete_stored, self._pair, self._services)
         return stored or kept is not None
 
-    async def _let_go(self) -> None:
+    async def _let_go(self) -> tuple[JobEnd, ...]:
         opened, self.opened = self.opened, None
         if opened is None:
-            return
+            return ()
         await self._recovery.leave()
-        await opened.release_tools()
+        jobs = await opened.release_tools()
         self._storage = "ok"
         try:
             await asyncio.to_thread(opened.close)
@@ -168,3 +192,4 @@ class Holding:
             raise
         finally:
             logger.info("%s is held no longer", shown(self._pair))
+        return jobs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from treadle.agents.config import Config
@@ -22,6 +22,7 @@ from treadle.sandbox.sandbox import Sandbox
 from treadle.sandbox.virtual import VirtualSandbox
 from treadle.thread.paths import beside
 from treadle.thread.thread import Thread
+from treadle.tools.running import JobEnd
 from treadle.tools.session import ToolSession
 from treadle.tools.spill import Spill
 from treadle.turn.agent import Agent
@@ -129,7 +130,7 @@ class Opened:
             thread=self.thread,
             instructions=definition.instructions,
             max_turns=definition.max_turns or DEFAULT_MAX_TURNS,
-            tools=advertised_tools(definition, config),
+            tools=advertised_tools(self._as_placed(definition), config),
             sandbox=self._place.sandbox,
             policy=definition.policy,
             session=self._tools,
@@ -138,9 +139,23 @@ class Opened:
             max_retries=config.models.max_retries,
         )
 
-    async def release_tools(self) -> None:
-        """Give back what tools hold for the session; safe to call twice."""
-        await self._tools.close()
+    @property
+    def is_busy(self) -> bool:
+        """Whether something of its tools goes on although no turn runs."""
+        return self._tools.is_busy
+
+    def _as_placed(self, definition: AgentDefinition) -> AgentDefinition:
+        """Return the agent as its place lets it be: without a folder that is a virtual one."""
+        is_local = self._place.sandbox.folder is not None
+        return definition if is_local else replace(definition, sandbox="virtual")
+
+    async def release_tools(self) -> tuple[JobEnd, ...]:
+        """Give back what tools hold for the session; safe to call twice.
+
+        Returns:
+            The commands that were stopped.
+        """
+        return tuple(await self._tools.close())
 
     def close(self) -> None:
         """Give back the thread; safe to call twice.

@@ -16,7 +16,7 @@ from typing import TypeVar
 from treadle.agents.options import SessionOptions
 from treadle.errors import Busy
 from treadle.runtime.askers import Asker, tell_whole
-from treadle.runtime.holding import Holding
+from treadle.runtime.holding import Closed, Holding
 from treadle.runtime.keys import Keys, digest_of
 from treadle.runtime.lane import Job, Lane
 from treadle.runtime.opened import Terms
@@ -208,13 +208,13 @@ class Session:
         ended = await turn.stop("cancelled")
         return (turn.number or 0) if ended else None
 
-    async def close(self, cause: StopCause = "closed") -> bool:
+    async def close(self, cause: StopCause = "closed") -> Closed:
         """Stop the running turn, end the prompts that wait, give back what is held.
 
         What is asked after a close runs behind it and opens the session anew.
 
         Returns:
-            Whether the session was open.
+            Whether the session was open, and what it gave back.
 
         Raises:
             Busy: the thread is still being opened after the bound; the close follows that.
@@ -240,15 +240,15 @@ class Session:
         return await self._end_with(self._held.delete, "closed", DELETE_SECONDS)
 
     async def _end_with(
-        self, work: Callable[[], Awaitable[bool]], cause: StopCause, seconds: float
-    ) -> bool:
+        self, work: Callable[[], Awaitable[T]], cause: StopCause, seconds: float
+    ) -> T:
         """Stop every turn, then do a last piece of work.
 
         Raises:
             Busy: it is not done after so many seconds; it follows.
         """
 
-        async def end() -> bool:
+        async def end() -> T:
             try:
                 return await work()
             finally:

@@ -15,7 +15,10 @@ from treadle.protocol import notifications as wire
 from treadle.protocol.agents import AgentInfo, ProblemInfo
 from treadle.protocol.base import Address, WireStruct, WireUsage
 from treadle.protocol.sessions import (
+    CloseResult,
     PromptResult,
+    Released,
+    ReleasedProcess,
     ResumeReport,
     ResumeResult,
     SessionInfo,
@@ -25,9 +28,11 @@ from treadle.protocol.sessions import (
     WireOptions,
     WireToolCall,
 )
+from treadle.runtime.holding import Closed
 from treadle.runtime.outbox import Pair, SessionEvent, State, StateChanged
 from treadle.runtime.prompt import Outcome, Steered
 from treadle.runtime.runtime import SessionSummary
+from treadle.secrets import known
 from treadle.server.blocks import shown_content
 from treadle.server.wire.envelope import error_members
 from treadle.thread.history import Placed
@@ -35,6 +40,9 @@ from treadle.thread.message import Usage
 from treadle.thread.paths import validate_name
 from treadle.thread.thread import Thread
 from treadle.turn.events import Retrying, ToolCallStarted, ToolResultLanded
+
+# Enough to recognise a command by.
+_COMMAND_CHARACTERS = 200
 
 
 def pair_of(address: Address) -> Pair:
@@ -46,6 +54,20 @@ def pair_of(address: Address) -> Pair:
     validate_name(address.agent, "agent")
     validate_name(address.instance, "instance")
     return Pair(address.agent, address.instance)
+
+
+def close_result(closed: Closed) -> CloseResult:
+    """Tell what a close gave back."""
+    processes = [
+        ReleasedProcess(pid=job.pid, command=_beginning(job.command), exit=job.exit_code)
+        for job in closed.jobs
+    ]
+    return CloseResult(closed=closed.was_open, released=Released(servers=[], processes=processes))
+
+
+def _beginning(command: str) -> str:
+    """Return the beginning of a command, on one line; no secret is cut in half."""
+    return " ".join(known().redact(command).split())[:_COMMAND_CHARACTERS]
 
 
 def options_of(options: WireOptions | None) -> SessionOptions:

@@ -26,7 +26,6 @@ from treadle.protocol.sessions import (
     PromptResult,
     ReadParams,
     ReadResult,
-    Released,
     ResourceBlock,
     ResourceContents,
     ResourceLinkBlock,
@@ -36,9 +35,11 @@ from treadle.protocol.sessions import (
     SteerResult,
     WireMessage,
 )
+from treadle.runtime.holding import Closed
 from treadle.runtime.prompt import Prompt
 from treadle.server.blocks import prompt_of
 from treadle.server.bridge import (
+    close_result,
     options_of,
     pair_of,
     prompt_result,
@@ -47,12 +48,12 @@ from treadle.server.bridge import (
     steer_result,
     wire_message,
 )
+from treadle.server.cutting import cut
 from treadle.server.handlers.registry import handles
 from treadle.server.peer import Peer
-from treadle.server.cutting import cut
+from treadle.thread.history import Placed
 from treadle.thread.paths import thread_path
 from treadle.thread.reading import Reading, ViewPlace
-from treadle.thread.history import Placed
 
 # A larger document is only named: it would fill the model's window, and a tool can read parts.
 MAX_DOCUMENT_CHARACTERS = 200_000
@@ -162,8 +163,7 @@ async def cancel(params: CancelParams, peer: Peer) -> CancelResult:
 async def close(params: CloseParams, peer: Peer) -> CloseResult:
     """Give back what the session holds."""
     session = peer.runtime.find(pair_of(params))
-    closed = await session.close() if session else False
-    return CloseResult(closed=closed, released=Released(servers=[], processes=[]))
+    return close_result(await session.close() if session else Closed(was_open=False))
 
 
 @handles("session/list")
@@ -230,7 +230,6 @@ def _view_page(params: ReadParams, start: ViewPlace, reading: Reading, thread: P
     )
 
 
-# No thread has as many messages, and `int` refuses texts that are far longer.
 def _shown(messages: Sequence[Placed], thread: Path) -> list[WireMessage]:
     """Show a page's messages; it looks for the files that they refer to."""
     shown = [wire_message(one, thread) for one in messages]
@@ -238,6 +237,7 @@ def _shown(messages: Sequence[Placed], thread: Path) -> list[WireMessage]:
     return [cut(one, thread) for one in shown] if len(shown) == 1 else shown
 
 
+# No thread has as many messages, and `int` refuses texts that are far longer.
 _CURSOR_DIGITS = 18
 
 
