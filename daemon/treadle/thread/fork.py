@@ -19,6 +19,7 @@ from treadle.errors import NoSuchOrdinal, UnknownSession
 from treadle.thread.blobs import copy_blobs
 from treadle.thread.history import History, within
 from treadle.thread.message import Message, now
+from treadle.thread.opening import bring_back
 from treadle.thread.records import (
     FORMAT_VERSION,
     CompactedRecord,
@@ -74,8 +75,11 @@ def fork(
         ThreadExists: there is a thread already at `into`.
         ThreadLocked: somebody holds that one.
         ThreadUnreadable: the source cannot be read.
-        StorageDegraded: the copy could not be written; nothing is left of it.
+        StorageDegraded: the copy could not be written, and nothing is left of it; or lines of the
+            source lie elsewhere and cannot be brought back now.
     """
+    # A copy must not lack what was said and could not be written by the time that was closed.
+    bring_back(source)
     try:
         with opened(source) as file:
             found = skim(source)

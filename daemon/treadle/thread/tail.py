@@ -17,7 +17,7 @@ from treadle.thread.files import (
     O_BINARY,
     O_CLOEXEC,
     is_same_file,
-    open_private,
+    open_ours,
     sync,
     sync_folder,
     write_whole,
@@ -51,7 +51,9 @@ class Tail:
         # Where a failed write left half a line that could not be cut off at once.
         self._torn_at: int | None = None
         with contextlib.suppress(OSError):
-            self.size_bytes = path.stat().st_size
+            # A folder in its place has a size as well.
+            if path.is_file():
+                self.size_bytes = path.stat().st_size
         self.flushed_bytes = self.size_bytes
 
     @property
@@ -135,7 +137,8 @@ class Tail:
 
     def is_deleted(self) -> bool:
         """Tell whether the file has no name any more, and no other one has taken its place."""
-        if self.descriptor is None or self._path.exists():
+        # A folder or a pipe is no thread that could have taken its place.
+        if self.descriptor is None or self._path.is_file():
             return False
         try:
             return os.fstat(self.descriptor).st_nlink == 0
@@ -145,7 +148,7 @@ class Tail:
     def is_out_of_reach(self) -> bool:
         """Tell whether the folder is away and the file is not: unmounted, or moved elsewhere."""
         return (
-            self.descriptor is not None and not self._path.parent.exists() and not self.is_deleted()
+            self.descriptor is not None and not self._path.parent.is_dir() and not self.is_deleted()
         )
 
     def is_there(self) -> bool:
@@ -215,7 +218,7 @@ def _pieces(file: BinaryIO, size_bytes: int = sys.maxsize) -> Iterator[bytes]:
 
 def _keep_damaged(path: Path, pieces: Iterable[bytes]) -> None:
     """Append bytes to the damaged file, untouched, on a line of their own, and flush them."""
-    descriptor, made = open_private(path, os.O_RDWR | os.O_APPEND)
+    descriptor, made = open_ours(path, os.O_RDWR | os.O_APPEND)
     try:
         size = os.fstat(descriptor).st_size
         if size:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from treadle.errors import ConfigurationError, UnknownSession
 from treadle.thread.files import unusable
 from treadle.thread.fork import conversation_lines
-from treadle.thread.message import LINE_START, Message, encode_line, now
+from treadle.thread.message import LINE_START, Message, decode_line, encode_line, now
 from treadle.thread.records import FORMAT_VERSION, ThreadRecord, encode_record
 from treadle.thread.redaction import without_secrets
 from treadle.thread.replay import BYTE_ORDER_MARK, UNREADABLE, decode, opened, skim
@@ -30,11 +30,13 @@ class Imported:
     Args:
         messages: how many are in the thread.
         instructions: how many system messages were left out, which no thread keeps.
+        redacted: how many messages had secrets, which are kept without them.
         bad_lines: those that were no messages, from 1, with the reason.
     """
 
     messages: int = 0
     instructions: int = 0
+    redacted: int = 0
     bad_lines: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -42,7 +44,8 @@ def export_lines(path: Path) -> Iterator[bytes]:
     """Yield the messages of a thread's conversation as they are stored, without line ends.
 
     What a compaction gave up is there, what was rewound is not. System messages never are.
-    Needs no lock.
+    Needs no lock; whoever wants the last lines of a thread that could not be written calls
+    `opening.bring_back` first.
 
     Raises:
         UnknownSession: there is no such thread.
@@ -113,7 +116,10 @@ def _messages(file: BinaryIO, imported: Imported) -> Iterator[bytes]:
             imported.messages += 1
             # A line that begins otherwise would not be counted in lists.
             plain = line if line.startswith(LINE_START) else encode_line(message)
-            yield without_secrets(plain)
+            kept = without_secrets(plain)
+            is_same = kept == plain or decode_line(kept) == decode_line(plain)
+            imported.redacted += not is_same
+            yield plain if is_same else kept
 
 
 def _refused(source: Path, bad_lines: list[tuple[int, str]]) -> ConfigurationError:

@@ -13,15 +13,20 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from treadle.errors import RequestFailed, StorageDegraded, ThreadUnreadable
+from treadle.thread import unsaved
 from treadle.thread.blobs import check_blobs
 from treadle.thread.catalogue import NotOurs, ThreadProblem, pair_of, thread_files
 from treadle.thread.files import FILE_MODE
+from treadle.thread.lines import opened
+from treadle.thread.loaded import LoadReport
 from treadle.thread.lock import holder
-from treadle.thread.paths import THREAD_SUFFIX
+from treadle.thread.obstacles import every_obstacle, obstacles
+from treadle.thread.opening import bring_back
+from treadle.thread.paths import NEW_SUFFIX, THREAD_SUFFIX
+from treadle.thread.reader import Reader
 from treadle.thread.records import FORMAT_VERSION
-from treadle.thread.replay import LoadReport, Reader, opened
 from treadle.thread.thread import Thread
-from treadle.thread.whole import NEW_SUFFIX, left_behind, tidy
+from treadle.thread.whole import left_behind, tidy
 
 FindingKind: TypeAlias = Literal[
     "unreadable",
@@ -37,6 +42,8 @@ FindingKind: TypeAlias = Literal[
     "lost_bytes",
     "orphan_bytes",
     "left_behind",
+    "in_the_way",
+    "unsaved",
 ]
 
 # Further bad lines of one thread are counted only: a hundred of a kind help nobody.
@@ -92,6 +99,9 @@ def verify(data: Path) -> Iterator[Finding]:
         yield from verify_thread(data, path)
     for problem in unlisted:
         yield Finding(problem.path, "unreadable", problem.message)
+    for obstacle in every_obstacle(data):
+        yield Finding(obstacle.path, "in_the_way", obstacle.detail)
+    yield from _unsaved(data)
     for left in left_behind(data):
         what = "a copy" if left.suffix == NEW_SUFFIX else "a deletion"
         yield Finding(left, "left_behind", f"{what} that was never finished", is_mendable=True)
@@ -135,7 +145,10 @@ def verify_thread(data: Path, path: Path) -> Iterator[Finding]:
         yield Finding(path, "odd_record", detail)
     if _is_open_to_others(path):
         yield Finding(path, "open_to_others", "other users may read it", is_mendable=mends)
+    in_the_way = {obstacle.path for obstacle in obstacles(path)}
     for blob in check_blobs(path, loaded.messages):
+        if blob.path in in_the_way:
+            continue
         if blob.kind != "orphan":
             yield Finding(blob.path, "lost_bytes", f"a message refers to it, and it is {blob.kind}")
         elif not is_held:
@@ -171,12 +184,26 @@ def repair(data: Path) -> Iterator[Repaired]:
             yield Repaired(path, problem=str(error))
 
 
+def _unsaved(data: Path) -> Iterator[Finding]:
+    """Yield what lies elsewhere of the threads of a data folder."""
+    for waiting in unsaved.of_folder(data):
+        if waiting.thread is None:
+            continue  # of some other folder, as far as can be told
+        if waiting.comes_back:
+            detail = f"its last {waiting.counted} could not be written: {waiting.place}"
+            yield Finding(waiting.thread, "unsaved", detail, is_mendable=True)
+        else:
+            detail = f"{waiting.counted} of an earlier thread {waiting.thread}, which is gone"
+            yield Finding(waiting.place, "unsaved", detail)
+
+
 def _mended(data: Path, path: Path) -> Repaired:
     """Open a thread, which mends it.
 
     Raises:
         RequestFailed: it cannot be opened for writing.
     """
+    bring_back(path)
     agent, instance = pair_of(data, path)
     thread = Thread.open(path, agent=agent, instance=instance)
     try:

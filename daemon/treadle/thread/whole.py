@@ -26,6 +26,7 @@ from treadle.thread.blobs import delete_blobs
 from treadle.thread.files import check_regular, degraded, open_ours, sync, sync_folder
 from treadle.thread.lock import ThreadLock, holder
 from treadle.thread.obstacles import is_own_file, require_clear
+from treadle.thread.opening import take
 from treadle.thread.paths import (
     DAMAGED_SUFFIX,
     DELETING_SUFFIX,
@@ -51,13 +52,14 @@ def new_thread(path: Path) -> Iterator[BinaryIO]:
         StorageDegraded: it could not be written; nothing is left of it.
     """
     _require_free(path)
-    lock = ThreadLock.acquire(path)
+    settle(path)
+    # What lies elsewhere of a thread that never had a file comes back first: it is there already.
+    lock = take(path)
     temporary = beside(path, NEW_SUFFIX)
     is_there = False
     try:
+        lock.ensure()
         _require_free(path)
-        if beside(path, DELETING_SUFFIX).exists():
-            _clear(path)
         descriptor, _ = open_ours(temporary, os.O_RDWR | os.O_TRUNC)
         with os.fdopen(descriptor, "w+b") as file:
             yield file

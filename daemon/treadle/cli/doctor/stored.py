@@ -12,16 +12,22 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from treadle.cli.doctor.places import shown_size
 from treadle.cli.doctor.report import Check, Report, Status
 from treadle.errors import StorageDegraded, ThreadUnreadable
+from treadle.thread import unsaved, whole
+from treadle.thread.blobs import BLOBS_SUFFIX
 from treadle.thread.catalogue import NotOurs, ThreadProblem, pair_of, thread_files
 from treadle.thread.lock import holder
+from treadle.thread.obstacles import every_obstacle
 from treadle.thread.paths import (
     DAMAGED_SUFFIX,
+    DELETING_SUFFIX,
     LOCK_SUFFIX,
+    NEW_SUFFIX,
     THREAD_SUFFIX,
     THREADS_FOLDER,
     beside,
@@ -39,7 +45,7 @@ ALL_BYTES = 512 << 20
 MAX_TOLD = 20
 
 # What belongs to a thread; anything else beside one is nobody's.
-_OURS = (THREAD_SUFFIX, DAMAGED_SUFFIX, LOCK_SUFFIX)
+_OURS = (THREAD_SUFFIX, DAMAGED_SUFFIX, LOCK_SUFFIX, NEW_SUFFIX, DELETING_SUFFIX, BLOBS_SUFFIX)
 
 
 def look_at_threads(report: Report, data: Path, on_progress: Callable[[int], None]) -> None:
@@ -69,7 +75,9 @@ def look_at_threads(report: Report, data: Path, on_progress: Callable[[int], Non
     }
     report.checks += look.checks
     report.checks += look.more()
-    report.checks += _left(data / THREADS_FOLDER)
+    report.checks += _left(data)
+    report.checks += _in_the_way(data)
+    report.checks += _unsaved(data)
     report.checks.append(_summary(len(files), look))
 
 
@@ -156,16 +164,39 @@ def _problems(
         yield name, "warning", f"turn {loaded.unfinished} was interrupted by a kill", resume
 
 
-def _left(threads: Path) -> Iterator[Check]:
-    """Find files that are none of ours, such as what an editor that crashed has left."""
+def _left(data: Path) -> Iterator[Check]:
+    """Find what kills have left, and files that are none of ours, such as what an editor left."""
+    for path in islice(whole.left_behind(data), MAX_TOLD):
+        detail = f"{path} is left of a copy or a deletion that was never finished"
+        yield Check("threads/left", "warning", detail, "treadle sessions repair")
     strange = [
         path
-        for path in sorted(threads.glob("*/*"))
+        for path in sorted((data / THREADS_FOLDER).glob("*/*"))
         if path.suffix not in _OURS and stat.S_ISREG(path.lstat().st_mode)
     ]
     for path in strange[:MAX_TOLD]:
         fix = f"rm {shlex.quote(str(path))}"
         yield Check("threads/left", "warning", f"{path} is no part of any thread", fix)
+
+
+def _in_the_way(data: Path) -> Iterator[Check]:
+    """Find what lies where files of ours should be, and keeps its thread from being opened."""
+    for obstacle in islice(every_obstacle(data), MAX_TOLD):
+        place = shlex.quote(str(obstacle.path))
+        detail = f"{obstacle.path} {obstacle.detail}"
+        yield Check("threads/in-the-way", "problem", detail, f"mv {place} {place}.away")
+
+
+def _unsaved(data: Path) -> Iterator[Check]:
+    """Find lines that could not be written to their threads, and lie elsewhere."""
+    for waiting in islice(unsaved.of_folder(data), MAX_TOLD):
+        if waiting.comes_back:
+            detail = f"the last {waiting.counted} of {waiting.thread} lie in {waiting.place} for now"
+            yield Check("threads/unsaved", "warning", detail, "treadle sessions repair")
+        else:
+            detail = f"{waiting.place} holds {waiting.counted} of no thread that is there"
+            fix = f"rm {shlex.quote(str(waiting.place))}"
+            yield Check("threads/unsaved", "warning", detail, fix)
 
 
 def _summary(count: int, look: _Look) -> Check:

@@ -11,12 +11,15 @@ from typing import Annotated, BinaryIO
 
 import typer
 
+from treadle.cli import exit_codes
 from treadle.cli.options import DEFAULT_AGENT, DEFAULT_INSTANCE, AgentOption, InstanceOption
 from treadle.cli.sessions.stored import thread_file
 from treadle.cli.streams import say, tell
-from treadle.errors import ConfigurationError
+from treadle.errors import ConfigurationError, RequestFailed
+from treadle.thread import unsaved
 from treadle.thread.files import FILE_MODE, O_BINARY
 from treadle.thread.fork import fork as fork_thread
+from treadle.thread.opening import bring_back
 from treadle.thread.transfer import Imported, export_lines, import_file
 
 
@@ -30,9 +33,10 @@ def export(
     """Write the messages of a session, one JSON line each, and nothing else.
 
     What was rewound is left out, what a compaction gave up is there. A session that is open, or
-    running, is exported as it stands.
+    running, is exported as it stands. Exit code 1 where its last lines could not be had.
     """
     path = thread_file(agent, instance)
+    is_whole = _is_whole(path)
     if output is not None:
         with _new_file(output) as file:
             tell(f"{_messages(_write(path, file))} in {output}")
@@ -42,6 +46,8 @@ def export(
     else:
         # As they are stored, whatever this process takes for the encoding of its output.
         _write(path, sys.stdout.buffer)
+    if not is_whole:
+        raise typer.Exit(exit_codes.FAILED)
 
 
 def import_(
@@ -103,6 +109,18 @@ def _new_file(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
+def _is_whole(path: Path) -> bool:
+    """Bring back what of a thread had to be left elsewhere; where that cannot be, say so."""
+    try:
+        bring_back(path)
+    except RequestFailed as error:
+        tell(f"treadle: {error.message}")
+    missing = unsaved.waiting_for(path)
+    for each in missing:
+        tell(f"treadle: MISSING here: the last {each.counted} of the session; see {each.place}")
+    return not missing
+
+
 def _write(path: Path, file: BinaryIO) -> int:
     """Write a thread's messages; return how many."""
     count = 0
@@ -115,6 +133,8 @@ def _write(path: Path, file: BinaryIO) -> int:
 
 def _told(imported: Imported) -> str:
     told = [f"{_messages(imported.messages)} imported"]
+    if imported.redacted:
+        told.append(f"{imported.redacted} of them without the secrets that they held")
     if imported.instructions:
         told.append(f"{imported.instructions} with instructions left out")
     if imported.bad_lines:
