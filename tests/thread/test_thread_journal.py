@@ -12,17 +12,14 @@ from pathlib import Path
 import pytest
 
 from support.disk import Disk, open_files
-from support.waiting import PATIENCE_SECONDS, until_seen
+from support.waiting import PATIENCE_SECONDS
 from treadle.errors import StorageDegraded, ThreadUnreadable
-from treadle.thread import device, files, line_writer
+from treadle.thread import files, line_writer
 from treadle.thread.lock import holder
 from treadle.thread.message import Message, Usage, encode_line
 from treadle.thread.records import ThreadRecord
 from treadle.thread.replay import LoadReport, load
 from treadle.thread.thread import Thread
-
-# A folder that not even root can make.
-IMPOSSIBLE = Path("/proc/treadle/a.jsonl")
 
 FAULTS = [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENODEV]
 
@@ -189,18 +186,6 @@ async def test_lines_that_come_while_others_are_caught_up_keep_their_place(
     thread.close()
 
 
-async def test_a_thread_whose_folder_cannot_be_made_is_held_in_memory() -> None:
-    thread = Thread.open(IMPOSSIBLE, agent="inbox", instance="mac")
-    thread.start_turn()
-    said = await thread.append(Message("user", "hi"))
-    await thread.end_turn("end_turn", Usage(), 0)
-    assert thread.start_turn() == 2
-
-    assert (thread.storage, thread.created, thread.messages) == ("degraded", True, [said])
-    with pytest.raises(StorageDegraded, match="lie in"):
-        thread.close()
-
-
 async def test_a_new_thread_without_room_is_made_when_there_is_some(
     tmp_path: Path, disk: Disk
 ) -> None:
@@ -248,62 +233,6 @@ async def test_so_much_may_wait_and_a_turn_that_runs_still_ends(
     thread.close()
 
 
-async def test_a_folder_deleted_under_a_thread_is_made_anew_at_the_next_turn(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "data" / "agent" / "a.jsonl"
-    thread = Thread.open(path, agent="inbox", instance="mac")
-    thread.start_turn()
-    await thread.append(Message("user", "forget me"))
-    delete(tmp_path / "data")
-    await thread.append(Message("assistant", "gone"))
-    await thread.end_turn("end_turn", Usage(), 1)
-
-    assert (thread.start_turn(), thread.created, thread.storage) == (1, True, "ok")
-    said = await thread.append(Message("user", "hi"))
-    assert load(path).messages == thread.messages == [said]
-    assert holder(path) == os.getpid()
-    thread.close()
-
-
-async def test_a_folder_that_is_deleted_and_cannot_be_made_anew_leaves_a_thread_in_memory(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "data" / "agent" / "a.jsonl"
-    thread = Thread.open(path)
-    delete(tmp_path / "data")
-    (tmp_path / "data").symlink_to(IMPOSSIBLE.parent)
-
-    thread.start_turn()
-    said = await thread.append(Message("user", "hi"))
-    await thread.end_turn("end_turn", Usage(), 1)
-    assert (thread.storage, thread.messages) == ("degraded", [said])
-
-    (tmp_path / "data").unlink()
-    thread.start_turn()
-    assert (thread.storage, thread.messages) == ("ok", [said])
-    assert (load(path).messages, holder(path)) == ([said], os.getpid())
-    thread.close()
-
-
-async def test_a_folder_that_is_away_for_a_while_is_no_reason_to_forget(tmp_path: Path) -> None:
-    path = tmp_path / "data" / "agent" / "a.jsonl"
-    thread = Thread.open(path)
-    said = []
-    for away in (False, True, False):
-        if away:
-            (tmp_path / "data").rename(tmp_path / "away")
-        elif (tmp_path / "away").exists():
-            (tmp_path / "away").rename(tmp_path / "data")
-        thread.start_turn()
-        said.append(await thread.append(Message("user", f"away: {away}")))
-        await thread.end_turn("end_turn", Usage(), 1)
-
-    assert (thread.storage, thread.turns) == ("ok", 3)
-    assert load(path).messages == thread.messages == said
-    thread.close()
-
-
 async def test_what_waits_goes_to_the_file_that_took_the_place_of_the_one_that_failed(
     tmp_path: Path, disk: Disk
 ) -> None:
@@ -337,153 +266,8 @@ async def test_a_thread_deleted_while_it_waits_is_deleted(tmp_path: Path, disk: 
     thread.close()
 
 
-async def test_a_thread_begun_by_somebody_else_meanwhile_keeps_its_one_first_line(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "data").symlink_to(IMPOSSIBLE.parent)
-    path = tmp_path / "data" / "a.jsonl"
-    thread = Thread.open(path, agent="one", instance="x")
-    mine = await thread.append(Message("user", "mine"))
-    (tmp_path / "data").unlink()
-    other = Thread.open(path, agent="two", instance="x")
-    theirs = await other.append(Message("user", "theirs"))
-    await thread.recover()
-    assert (thread.storage, load(path).messages) == ("degraded", [theirs])
-    other.close()
-    await thread.recover()
-
-    assert (thread.storage, load(path).messages) == ("ok", [theirs, mine])
-    assert path.read_bytes().count(b'{"thread"') == 1
-    thread.start_turn()
-    assert thread.messages == [theirs, mine]
-    thread.close()
-
-
-async def test_the_end_of_a_turn_waits_for_the_device_and_tells_when_it_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, flushed, told = tmp_path / "a.jsonl", list[bytes](), list[str]()
-    thread = Thread.open(path)
-    thread.watch_storage(lambda: told.append(thread.storage))
-
-    def watched(descriptor: int) -> None:
-        flushed.append(path.read_bytes())
-        if len(flushed) == 2:
-            raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(files, "sync", watched)
-    thread.start_turn()
-    await thread.end_turn("end_turn", Usage(), 0)
-    assert (flushed, told) == ([path.read_bytes()], [])
-
-    thread.start_turn()
-    await thread.end_turn("end_turn", Usage(), 0)
-    assert (told, load(path).unfinished) == (["degraded"], None)
-    await thread.recover()
-    assert told == ["degraded", "ok"]
-    assert flushed[2] == path.read_bytes()
-    thread.close()
-
-
-async def test_what_a_flush_could_not_put_on_the_device_is_written_once_more_in_its_place(
-    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, results = tmp_path / "a.jsonl", [None, OSError(5, "Input/output error"), None]
-
-    def sync(descriptor: int) -> None:
-        if (result := results.pop(0)) is not None:
-            raise result
-
-    thread = Thread.open(path)
-    monkeypatch.setattr(files, "sync", sync)
-    for text in ("flushed", "not flushed"):
-        thread.start_turn()
-        await thread.append(Message("user", text))
-        await thread.end_turn("end_turn", Usage(), 0)
-    whole = path.read_bytes()
-    await thread.recover()
-
-    # The kernel believes that it is written, and would flush nothing.
-    assert disk.written[-1][1] == b"".join(whole.splitlines(keepends=True)[-3:])
-    assert (thread.storage, path.read_bytes()) == ("ok", whole)
-    assert thread.start_turn() == 3
-    thread.close()
-
-
-async def test_a_device_that_never_answers_is_given_up_and_heard_when_it_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    go_on = threading.Event()
-    monkeypatch.setattr(files, "sync", lambda descriptor: go_on.wait(PATIENCE_SECONDS))
-    monkeypatch.setattr(device, "FLUSH_TIMEOUT_SECONDS", 0.01)
-    thread = Thread.open(tmp_path / "a.jsonl")
-
-    thread.start_turn()
-    await thread.end_turn("end_turn", Usage(), 0)
-    assert thread.storage == "degraded"
-    go_on.set()
-    await until_seen(lambda: thread.storage == "ok")
-    thread.close()
-
-
-async def test_a_flush_that_is_cancelled_or_outlived_leaves_no_descriptor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    go_on, entered = threading.Event(), threading.Event()
-
-    def slow(descriptor: int) -> None:
-        entered.set()
-        go_on.wait(PATIENCE_SECONDS)
-        os.fstat(descriptor)
-
-    thread = Thread.open(tmp_path / "a.jsonl")
-    monkeypatch.setattr(files, "sync", slow)
-    thread.start_turn()
-    ending = asyncio.create_task(thread.end_turn("end_turn", Usage(), 0))
-    assert await asyncio.to_thread(entered.wait, PATIENCE_SECONDS)
-    ending.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await ending
-    thread.close()
-    go_on.set()
-
-    await until_seen(lambda: open_files(tmp_path) == 0)
-
-
-def test_a_new_file_and_its_folders_are_made_durable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    synced, real = list[str](), os.fsync
-
-    def watched(descriptor: int) -> None:
-        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", watched)
-    for _ in range(2):
-        Thread.open(tmp_path / "b" / "c" / "a.jsonl").close()
-
-    assert synced == [str(tmp_path), str(tmp_path / "b"), str(tmp_path / "b" / "c")]
-
-
-def test_a_system_without_fdatasync_flushes_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[int] = []
-    monkeypatch.delattr(os, "fdatasync")
-    monkeypatch.setattr(os, "fsync", synced.append)
-    files.sync(7)
-
-    assert synced == [7]
-
-
 def test_a_path_that_can_never_be_a_thread_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "file" / "a.jsonl", tmp_path / ("x" * 300) / "a.jsonl"):
         with pytest.raises(ThreadUnreadable):
             Thread.open(path)
-
-
-def delete(folder: Path) -> None:
-    """Delete a folder with all that is in it."""
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
-    folder.rmdir()
