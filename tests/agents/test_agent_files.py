@@ -172,7 +172,7 @@ def test_a_home_folder_is_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         ("cwd: ~nobody-is-called-so/x", "cwd names a home folder that nobody has"),
         ("sandbox: virtual\ncwd: ~/x", "line 3: cwd means nothing in a virtual sandbox"),
         ("tools: read", "tools must be a list such as [read], not 'read'"),
-        ("tools: [reed]", "tools names 'reed', which is not there. Did you mean read? There are:"),
+        ("tools: [reed]", "tools names 'reed', which is not there. Did you mean read, remove?"),
         ("tools: [read, read]", "tools names read twice"),
         ("tools: [[read]]", "tools names a list, which is not there"),
         ("max_turns: 0", "max_turns must be a whole number from 1 to 10000, not 0"),

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from support.calls import Caller
 from treadle.sandbox.local import LocalSandbox
 from treadle.sandbox.virtual import VirtualSandbox
 from treadle.thread.message import ToolCall
 from treadle.tools.builtin import BUILTIN
 from treadle.tools.limits import RESULT_LIMIT_BYTES
 from treadle.tools.pipeline import ToolOutcome, run_call
+from treadle.tools.session import ToolSession
+from treadle.tools.spill import Spill
 from treadle.tools.tool import ToolContext
 
 
@@ -43,7 +46,6 @@ def test_read_is_the_first_built_in_and_needs_to_be_allowed_to_read() -> None:
         (b"a\n\n", ["a", ""]),
         (b"\xef\xbb\xbfa", ["a"]),
         ("a\u2028b\x0bc".encode(), ["a\u2028b\x0bc"]),
-        (b"caf\xe9", ["caf\ufffd"]),
     ],
 )
 async def test_lines_are_numbered_and_split_at_line_feeds_only(
@@ -96,10 +98,67 @@ async def test_an_offset_behind_the_end_says_where_the_end_is() -> None:
     )
 
 
-async def test_a_binary_file_is_named_as_one() -> None:
-    outcome = await _read({"p.png": b"\x89PNG\0\0"}, path="p.png")
-    assert outcome == ToolOutcome(
-        "p.png is a binary file of 6 bytes; only text can be read.", ok=False, truncated=False
+@pytest.mark.parametrize(
+    ("data", "line", "note"),
+    [
+        (b"caf\xe9", "café", "LATIN-1"),
+        ("ab\r\n\u20ac".encode("utf-16"), "ab", "UTF-16-LE"),
+        (b"\xfe\xff" + "\u20ac".encode("utf-16-be"), "\u20ac", "UTF-16-BE"),
+    ],
+)
+async def test_text_in_another_encoding_is_read_and_says_so(
+    data: bytes, line: str, note: str
+) -> None:
+    content = (await _read({"f": data}, path="f")).content
+    assert content.startswith(f"1\t{line}\n")
+    assert content.endswith(f"\n[the file is in {note}, no UTF-8; edit and write keep that]")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (
+            b"\x89PNG\r\n\x1a\n..",
+            "a PNG image of 10 bytes. A tool's result cannot hold images: ask the person to attach "
+            "it to a message.",
+        ),
+        (b"\xff\xd8\xff\xe0", "a JPEG image of 4 bytes. A tool's result cannot hold images"),
+        (b"GIF89a", "a GIF image of 6 bytes. A tool's result cannot hold images"),
+        (b"RIFF\x04\0\0\0WEBPVP8 ", "a WebP image of 16 bytes. A tool's result cannot hold"),
+        (b"%PDF-1.7\n", "a PDF document of 9 bytes. Only text can be read: have it converted"),
+        (b"PK\x03\x04", "a zip archive of 4 bytes. Only text can be read."),
+        (b"a\0b", "a binary file of 3 bytes. Only text can be read."),
+        (b"\xff\xfe\0\0a\0\0\0", "a binary file of 8 bytes. Only text can be read."),
+        (b"\xff\xfea", "a binary file of 3 bytes. Only text can be read."),
+        (b"\xe9\x01", "a binary file of 2 bytes. Only text can be read."),
+    ],
+)
+async def test_what_is_no_text_is_named_with_what_to_do_whatever_it_is_called(
+    data: bytes, what: str
+) -> None:
+    outcome = await _read({"f.txt": data}, path="f.txt")
+    assert not outcome.ok
+    assert outcome.content.startswith(f"f.txt is {what}")
+
+
+async def test_a_kept_output_is_read_in_pages(tmp_path: Path) -> None:
+    session = ToolSession(spill=Spill(tmp_path / "outputs"))
+    kept = await session.spill.keep("one\ntwo\nthree\n")
+    assert kept is not None
+    caller = Caller(VirtualSandbox(), session=session)
+    assert await caller.told("read", path=kept, offset=2, limit=1) == (
+        "2\ttwo\n… 1 more of 3; use offset=3"
+    )
+    assert await caller.refused("read", path="output://99.txt") == (
+        "There is no kept output 'output://99.txt': it is gone, or never was."
+    )
+    await session.close()
+
+
+async def test_a_secret_is_shown_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789")
+    assert (await _read({"f": b"key=sk-0123456789"}, path="f")).content == (
+        "1\tkey=[secret OPENAI_API_KEY]"
     )
 
 

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from treadle.tools.edit import edit
 from treadle.tools.fetch import fetch
+from treadle.tools.glob import glob
+from treadle.tools.grep import grep
 from treadle.tools.jobs import jobs
 from treadle.tools.read import read
+from treadle.tools.remove import remove
 from treadle.tools.shell import shell
+from treadle.tools.todo import todo
 from treadle.tools.tool import Tool
+from treadle.tools.undo import undo
 from treadle.tools.web_search import web_search
+from treadle.tools.write import write
 
 _TOOLS = [
     read,
+    glob,
+    grep,
+    edit,
+    write,
+    remove,
+    undo,
     shell,
     jobs,
     fetch,
     web_search,
+    todo,
 ]
 
 BUILTIN: Mapping[str, Tool] = {tool.spec.name: tool for tool in _TOOLS}

@@ -13,6 +13,9 @@ KEPT_CHANGES = 200
 # The bytes before and after all kept changes; the oldest are forgotten first.
 KEPT_BYTES = 64 * 1024 * 1024
 
+# Calls that were shown to a person; of those that were denied nobody asks again.
+_PROMISES = 100
+
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
@@ -48,6 +51,7 @@ class Changes:
         self._done: deque[Change] = deque()
         self._undone: list[Change] = []
         self._size_bytes = 0
+        self._promised: dict[str, Change] = {}
 
     def add(self, change: Change) -> None:
         """Note a change; what was undone before cannot be done again after it."""
@@ -71,6 +75,16 @@ class Changes:
     def note_redone(self) -> None:
         """Note that the change that was undone last was done again."""
         self._push(self._undone.pop())
+
+    def promise(self, call_id: str, change: Change) -> None:
+        """Note which change a person was shown by a call that asks to be allowed."""
+        self._promised[call_id] = change
+        while len(self._promised) > _PROMISES:
+            del self._promised[next(iter(self._promised))]
+
+    def promised(self, call_id: str) -> Change | None:
+        """Return what was promised by a call, once; None where nobody was asked."""
+        return self._promised.pop(call_id, None)
 
     def _push(self, change: Change) -> None:
         self._done.append(change)

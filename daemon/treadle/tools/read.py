@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from typing import Annotated
 
 from msgspec import Meta
 
+from treadle.models.attachments import size_in_words
 from treadle.sandbox.sandbox import Sandbox
 from treadle.secrets import known
 from treadle.tools.limits import RESULT_LIMIT_BYTES
-from treadle.tools.nearest import nearest
+from treadle.tools.missing import missing
+from treadle.tools.spill import SPILLED
+from treadle.tools.text_file import TextFile, decode, kind_of, split_lines
 from treadle.tools.tool import ToolContext, ToolError, tool
 
 # The field's standard: what one call shows at most.
 MAX_LINES = 2000
 # A longer line is data, not text; its beginning tells what it is.
 MAX_LINE_CHARACTERS = 2000
-# Kept free for the hint that ends a page, so that the pipeline never cuts it off.
-_HINT_BYTES = 200
-# Where a NUL gives a binary file away; later ones are rare in practice.
-_SNIFFED_BYTES = 8192
-# What is named of the folder of a missing file.
-_NAMED_ENTRIES = 10
+# Kept free for the lines that end a page, so that the pipeline never cuts them off.
+_HINT_BYTES = 300
 
 
 @tool(capability="read")
@@ -44,17 +42,41 @@ async def read(
         offset: the first line to show, counted from 1.
         limit: how many lines to show.
     """
+    if path.startswith(SPILLED):
+        return await _file(path, await spilled(path, context), offset, limit)
     try:
         data = await context.sandbox.read_bytes(path)
     except IsADirectoryError:
         return await _folder(path, offset, limit, context.sandbox)
     except FileNotFoundError:
-        raise await _missing(path, context.sandbox) from None
-    lines = await asyncio.to_thread(_lines, data, path)
+        raise await missing(path, context.sandbox) from None
+    shown = await _file(path, data, offset, limit)
+    context.session.seen.note(await context.sandbox.place(path), data)
+    return shown
+
+
+async def spilled(path: str, context: ToolContext) -> bytes:
+    """Return an output that was too long to show.
+
+    Raises:
+        ToolError: it is not kept.
+    """
+    data = await context.session.spill.read(path)
+    if data is None:
+        raise ToolError(f"There is no kept output {path!r}: it is gone, or never was.")
+    return data
+
+
+async def _file(path: str, data: bytes, offset: int, limit: int) -> str:
+    file = await asyncio.to_thread(decode, data)
+    if file is None:
+        raise _no_text(path, data)
+    # Before lines are cut and numbered: half a secret is not recognised any more.
+    lines = await asyncio.to_thread(lambda: split_lines(known().redact(file.text)))
     if not lines:
         return f"{path} is an empty file"
     page = _page(lines, offset, limit, path)
-    return "\n".join([*page, *_hint(offset, len(page), len(lines))])
+    return "\n".join([*page, *_hint(offset, len(page), len(lines)), *_note(file)])
 
 
 async def _folder(path: str, offset: int, limit: int, sandbox: Sandbox) -> str:
@@ -65,37 +87,16 @@ async def _folder(path: str, offset: int, limit: int, sandbox: Sandbox) -> str:
     return "\n".join([f"{path} is a folder:", *shown, *_hint(offset, len(shown), len(names))])
 
 
-async def _missing(path: str, sandbox: Sandbox) -> ToolError:
-    """Make the error for a file that is not there, naming what is."""
-    folder, name = os.path.split(path.rstrip("/"))
-    try:
-        names = await sandbox.names(folder or ".")
-    except OSError:
-        return ToolError(f"There is no file {path!r}, nor a folder {folder!r}.")
-    if near := nearest(name, names):
-        said = "Did you mean " + ", ".join(os.path.join(folder, other) for other in near) + "?"  # noqa: PTH118 - spelled as the model spells it
-    elif names:
-        said = "Its folder holds: " + ", ".join(names[:_NAMED_ENTRIES])
-        said += ", …" if len(names) > _NAMED_ENTRIES else "."
+def _no_text(path: str, data: bytes) -> ToolError:
+    """Say what a file is that cannot be shown, and what to do about it."""
+    kind, size = kind_of(data) or "binary file", size_in_words(len(data))
+    if kind.endswith("image"):
+        what = "A tool's result cannot hold images: ask the person to attach it to a message."
+    elif kind == "PDF document":
+        what = "Only text can be read: have it converted first, with pdftotext for example."
     else:
-        said = "Its folder is empty."
-    return ToolError(f"There is no file {path!r}. {said}")
-
-
-def _lines(data: bytes, path: str) -> list[str]:
-    """Split a file at line feeds only: other separators are part of the text.
-
-    Raises:
-        ToolError: it is no text.
-    """
-    if b"\0" in data[:_SNIFFED_BYTES]:
-        raise ToolError(f"{path} is a binary file of {len(data)} bytes; only text can be read.")
-    # Before lines are cut and numbered: half a secret is not recognised any more.
-    text = known().redact(data.decode("utf-8-sig", errors="replace"))
-    lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
+        what = "Only text can be read."
+    return ToolError(f"{path} is a {kind} of {size}. {what}")
 
 
 def _page(lines: list[str], offset: int, limit: int, path: str) -> list[str]:
@@ -130,3 +131,9 @@ def _hint(offset: int, shown: int, total: int) -> list[str]:
     if after > total:
         return []
     return [f"… {total - after + 1} more of {total}; use offset={after}"]
+
+
+def _note(file: TextFile) -> list[str]:
+    return (
+        [f"[the file is in {file.note}, no UTF-8; edit and write keep that]"] if file.note else []
+    )

@@ -12,6 +12,7 @@ from treadle.tools.changes import Changes
 from treadle.tools.running import JobEnd, Jobs
 from treadle.tools.seen import Seen
 from treadle.tools.spill import Spill
+from treadle.tools.todo_list import TodoList
 from treadle.tools.web.network import Web
 
 
@@ -25,6 +26,7 @@ class ToolSession:
     Attributes:
         seen: the files that were read or written.
         changes: what was done to files, for undo.
+        todo: what the model means to do.
         writing: held by whoever changes files, so that one change follows another.
         jobs: the commands that run.
         web: how pages and search results are got.
@@ -35,6 +37,7 @@ class ToolSession:
         self.spill = spill or Spill()
         self.seen = Seen()
         self.changes = Changes()
+        self.todo = TodoList()
         self.writing = asyncio.Lock()
         self.jobs = Jobs(self.spill)
         self.web = Web()

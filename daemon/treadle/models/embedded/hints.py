@@ -31,7 +31,7 @@ def callable_tools(messages: Sequence[Message], names: Sequence[str]) -> list[st
         name
         for name in names
         if (name in _TAKES_NAMED_PATH and has_path)
-        or (bool(_WORDS[name].search(text)) and (knows_path or name not in _TAKES_NAMED_PATH))
+        or (_is_called_for(name, text) and (knows_path or name not in _TAKES_NAMED_PATH))
     ]
 
 
@@ -59,6 +59,12 @@ _WORDS = {
         ("shell", "run|execute|shell|commands?", r"(?!)"),
     )
 }
+
+
+def _is_called_for(name: str, text: str) -> bool:
+    """Whether words of a text call for a tool; a tool without words is never called for."""
+    return name in _WORDS and bool(_WORDS[name].search(text))
+
 
 # What stands around a word in prose without belonging to it.
 _AROUND = "\"'()[]{}<>,;:!?"

@@ -1,0 +1,73 @@
+"""The tool `write`: a whole text file, new or in place of one that was read."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.models.attachments import size_in_words
+from treadle.tools.diff import Diff, file_diff
+from treadle.tools.target import Target, check_secrets, encoded, seen_text, target_of
+from treadle.tools.text_file import TextFile
+from treadle.tools.tool import Shown, ToolContext, ToolError, tool
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a call would write."""
+
+    target: Target
+    data: bytes
+    diff: Diff
+
+    @property
+    def summary(self) -> str:
+        """What it comes to."""
+        new = "a new file, " if self.target.data is None else ""
+        return f"{self.target.path}: {new}{size_in_words(len(self.data))}, {self.diff.stat} lines"
+
+
+async def _preview(arguments: Any, context: ToolContext) -> Shown:
+    plan = await _planned(arguments.path, arguments.content, context)
+    return Shown(f"write {plan.summary}", plan.diff.text)
+
+
+@tool(capability="write", preview=_preview, writes=lambda arguments: [arguments.path])
+async def write(path: str, content: str, *, context: ToolContext) -> str:
+    """Write a whole text file; folders on the way are made.
+
+    A file that exists must have been read before, and keeps its encoding and line ends. Use
+    edit to change a part of one.
+
+    Args:
+        path: the file, relative to the working folder.
+        content: the whole text of it.
+    """
+    plan = await _planned(path, content, context)
+    await context.sandbox.write_bytes(path, plan.data, before=plan.target.data)
+    return f"Wrote {plan.summary}."
+
+
+async def _planned(path: str, content: str, context: ToolContext) -> _Plan:
+    """Make of a call what it would write.
+
+    Raises:
+        ToolError: the file must be read first, is no text, or holds just that.
+        OSError: no file can be there.
+    """
+    target = await target_of(path, context)
+    data = await asyncio.to_thread(_data, target, content, context)
+    if data == target.data:
+        raise ToolError(f"{path} holds just that already; nothing was written.")
+    return _Plan(target, data, await asyncio.to_thread(file_diff, path, target.data, data))
+
+
+def _data(target: Target, content: str, context: ToolContext) -> bytes:
+    if target.data is None:
+        return encoded(content, TextFile(""), target.path)
+    file = seen_text(target, context, "before it is written over")
+    check_secrets(file.text, content, target.path)
+    if file.line_end == "\r\n":
+        content = content.replace("\r\n", "\n").replace("\n", "\r\n")
+    return encoded(content, file, target.path)
