@@ -86,6 +86,12 @@ class Secrets:
         self._shown = found
         self._in_json = [_in_json(form).encode(errors="replace") for form in self._forms]
         self._pattern = re.compile("|".join(map(re.escape, self._forms)))
+        self._shortest = min(map(len, self._forms), default=0)
+        self._longest = max(map(len, self._forms), default=0)
+        # A stream looks at each letter of each piece: most begin no secret.
+        self._by_letter: dict[str, list[str]] = {}
+        for form in self._forms:
+            self._by_letter.setdefault(form[0], []).append(form)
 
     def __bool__(self) -> bool:
         return bool(self._forms)
@@ -121,7 +127,7 @@ class Secrets:
         start = 0
         while True:
             end = self._open_end(text, start)
-            found = self._pattern.search(text, start) if self._forms else None
+            found = self._search(text, start)
             if found is None or found.start() >= end:
                 return "".join((*done, text[start:end])), text[end:]
             done += [text[start : found.start()], self._name(found)]
@@ -129,15 +135,17 @@ class Secrets:
 
     def _open_end(self, text: str, start: int) -> int:
         """Return where the longest end of `text` begins that is the beginning of a secret."""
-        end = len(text)
-        for form in self._forms:
-            at = text.find(form[0], max(start, len(text) - len(form) + 1), end)
-            while at != -1:
-                if form.startswith(text[at:]):
-                    end = at
-                    break
-                at = text.find(form[0], at + 1, end)
-        return end
+        for at in range(max(start, len(text) - self._longest + 1), len(text)):
+            for form in self._by_letter.get(text[at], ()):
+                if len(text) - at < len(form) and form.startswith(text[at:]):
+                    return at
+        return len(text)
+
+    def _search(self, text: str, start: int) -> re.Match[str] | None:
+        # The pieces of a stream are shorter than any secret, nearly always.
+        if not self._forms or len(text) - start < self._shortest:
+            return None
+        return self._pattern.search(text, start)
 
     def _name(self, found: re.Match[str]) -> str:
         return self._shown[found[0]]

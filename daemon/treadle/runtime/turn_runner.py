@@ -121,7 +121,9 @@ class TurnRunner:
         slots = await self._services.turn_slots()
         if slots.locked():
             self._standing.announce()
-        await turn.run(slots.acquire())
+            await turn.run(slots.acquire())
+        else:
+            await slots.acquire()  # at once, and a turn that was told to stop runs nothing below
         try:
             turn.follow(agent, opened.thread)
             self._listen(agent, turn)
