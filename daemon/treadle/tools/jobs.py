@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from treadle.secrets import known
 from treadle.tools.nearest import did_you_mean
 from treadle.tools.running import Job
 from treadle.tools.shell import news, standing
@@ -44,7 +45,8 @@ async def jobs(
 
 
 def _line(job: Job) -> str:
-    line = standing(job)
+    # Secrets first: half of one, at the cut, is not recognised any more.
+    line = known().redact(standing(job))
     return line if len(line) <= _COMMAND_CHARACTERS else f"{line[:_COMMAND_CHARACTERS]}…"
 
 

@@ -112,7 +112,7 @@ def news(job: Job) -> str:
 def standing(job: Job) -> str:
     """Return one line on what a job does now."""
     state = ending(job, job.end) if job.end else f"[runs for {duration(job.seconds)}]"
-    return f"{job.name} {state} {job.command.strip()}"
+    return f"{job.name} {state} {' '.join(job.command.split())}"
 
 
 def _folder(context: ToolContext) -> Path:
@@ -132,7 +132,11 @@ def _check(command: str) -> None:
         raise ToolError("The command is empty. Send one to run.")
     if "\0" in command:
         raise ToolError("The command holds a NUL character, which no shell takes. Leave it out.")
-    if len(command.encode(errors="replace")) > MOST_COMMAND_BYTES:
+    try:
+        size_bytes = len(command.encode())
+    except UnicodeEncodeError:
+        raise ToolError("The command holds half a character (a lone surrogate).") from None
+    if size_bytes > MOST_COMMAND_BYTES:
         raise ToolError(
             f"The command is longer than {MOST_COMMAND_BYTES} bytes, which the system takes at "
             "most. Write it to a file and run that."
