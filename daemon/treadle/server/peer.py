@@ -21,6 +21,10 @@ from treadle.server.progress import ProgressBoard
 # What was begun aside of any request gets this long to end once it was told to.
 LEAVE_SECONDS = 1.0
 
+# Pages of threads that are made, or wait to be sent, are this many at most: each may be megabytes,
+# and a disk that is slow with one thread should not hold up the reading of another.
+PAGES_AT_ONCE = 4
+
 
 class Peer:
     """One client: the runtime it reaches, where it works, and how it hears of its sessions.
@@ -36,6 +40,7 @@ class Peer:
 
     Attributes:
         arrival: held by a prompt that is on its way to its session, so that none overtakes it.
+        pages: held by whoever makes a page of a thread, until it can be sent.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class Peer:
         self.arrival = asyncio.Lock()
         self.progress = ProgressBoard(notify, pending_bytes, self.aside)
         self._folders = folders
+        self.pages = asyncio.Semaphore(PAGES_AT_ONCE)
         self._pending_bytes = pending_bytes
         self._has_read = asyncio.Event()
         self._is_leaving = False

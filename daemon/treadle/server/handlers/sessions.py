@@ -196,11 +196,12 @@ async def read(params: ReadParams, peer: Peer) -> ReadResult:
         else partial(_full_page, params, _position(params.cursor))
     )
     pair = pair_of(params)
-    reading = await peer.runtime.read(pair)
     thread = thread_path(peer.runtime.services.folders.data, *pair)
-    result = await asyncio.to_thread(page, reading, thread)
     # Whoever asks for many pages at once gets each when it has taken the one before.
-    await peer.until_it_reads()
+    async with peer.pages:
+        reading = await peer.runtime.read(pair)
+        result = await asyncio.to_thread(page, reading, thread)
+        await peer.until_it_reads()
     return result
 
 
