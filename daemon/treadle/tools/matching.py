@@ -97,6 +97,8 @@ class Pattern:
                 continue
             start = max(at, text.rfind("\n", at, maybe) + 1)
             end = _line_end(text, maybe)
+            if start == len(text):
+                return
             yield start, end
             at = end + 1
 
@@ -145,7 +147,7 @@ def compiled(pattern: str, *, ignore_case: bool) -> Pattern:
 def _repeats(source: str) -> int:
     product = 1
     for numbers in _NUMBERS.finditer(source):
-        product *= max(1, *(int(number) for number in numbers.groups() if number))
+        product *= max([1, *(int(number) for number in numbers.groups() if number)])
         if product > _REPEATS:
             break
     return product

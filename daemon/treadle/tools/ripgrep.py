@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import shutil
 import sys
 import time
@@ -37,6 +38,11 @@ _OPTIONS = (
     "--color=never",
     "--no-messages",
 )
+
+# What is no UTF-8 is Latin-1 to us and bytes to it: only plain letters are found alike in both.
+_IS_PLAIN = re.compile(r"[\w \-=:;,/'\"<>@#%&!~`]*", re.ASCII)
+# A line that is no UTF-8; its file is to be looked at, whether it matches or not.
+_NO_UTF_8 = r"(?-u:(?:^|[\x00-\x7F])[\x80-\xC1]|[\xC2-\xF4](?:[\x00-\x7F\xC0-\xFF]|$)|[\xF5-\xFF])"
 
 
 def installed(folder: Path) -> str | None:
@@ -87,12 +93,18 @@ async def with_matches(
         TimeoutError: it is that late.
     """
     from treadle.process.child import Child
+    from treadle.process.group import terminate_group
 
     by_argument = {f"./{place}": place for place in places}
-    options = [*_OPTIONS, *(["--ignore-case"] if ignore_case else ["--case-sensitive"])]
+    patterns = [pattern] if _IS_PLAIN.fullmatch(pattern) else [pattern, _NO_UTF_8]
+    options = [
+        *_OPTIONS,
+        "--ignore-case" if ignore_case else "--case-sensitive",
+        *(f"--regexp={each}" for each in patterns),
+    ]
     try:
         child = await Child.start(
-            [program, *options, f"--regexp={pattern}", "--", *by_argument],
+            [program, *options, "--", *by_argument],
             env=_environment(),
             cwd=folder,
         )
@@ -106,6 +118,9 @@ async def with_matches(
                 said += piece
             exit_code = await child.wait()
     finally:
+        if child.exit_code is None:
+            # It reads no input and has nothing to save: no reason to wait for it to end by itself.
+            terminate_group(child.pid)
         await child.stop()
     # It says 1 where nothing matches, 2 where something went wrong.
     if exit_code not in (0, 1):
