@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from treadle.sandbox import sandbox
+from treadle.sandbox import sandbox, virtual
+from treadle.sandbox.local import LocalSandbox
 from treadle.sandbox.sandbox import Changed, Sandbox
+from treadle.sandbox.virtual import VirtualSandbox
 
 Fill = Callable[[Mapping[str, bytes]], Sandbox]
 
@@ -257,6 +259,20 @@ async def test_a_folder_with_too_many_entries_is_not_listed(
     with pytest.raises(OSError, match="too many to list"):
         await fill(dict.fromkeys("abcd", b"")).names(".")
     assert await fill({"x/" + name: b"" for name in "abc"}).names("x") == ["a", "b", "c"]
+
+
+async def test_a_virtual_sandbox_holds_only_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual, "TOTAL_LIMIT_BYTES", 10)
+    box = VirtualSandbox({"a": b"12345"})
+    await box.write_bytes("b", b"12345", before=None)
+    with pytest.raises(OSError, match="full"):
+        await box.write_bytes("c", b"1", before=None)
+    await box.write_bytes("b", b"54321", before=b"12345")
+    assert box.files == {"a": b"12345", "b": b"54321"}
+
+
+def test_processes_start_in_a_local_sandbox_only(tmp_path: Path) -> None:
+    assert (VirtualSandbox().folder, LocalSandbox(tmp_path).folder) == (None, tmp_path)
 
 
 async def _all(box: Sandbox) -> dict[str, bytes]:

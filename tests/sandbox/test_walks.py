@@ -111,6 +111,25 @@ async def test_a_cancelled_walk_goes_no_further(
     assert entered == [""]
 
 
+async def test_a_folder_that_goes_while_others_are_walked_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("")
+    within = walking._within
+
+    def swap_later_ones(rules: Any, branch: Any, prefix: str) -> Any:
+        if not prefix:
+            shutil.rmtree(tmp_path / "a")
+            (tmp_path / "b").rename(tmp_path / "moved")
+            (tmp_path / "b").symlink_to("moved")
+        return within(rules, branch, prefix)
+
+    monkeypatch.setattr(walking, "_within", swap_later_ones)
+    assert await LocalSandbox(tmp_path).walk(".") == Walk(["c/file"], is_whole=True)
+
+
 async def test_ignore_files_count_where_they_lie(fill: Fill) -> None:
     box = fill(
         {

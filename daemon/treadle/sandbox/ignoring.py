@@ -11,10 +11,6 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 # A pattern with several wildcards can be tried in very many ways on a long path, and nothing
 # else runs meanwhile. This many take some 50 ms; a pattern that could take more is left out.
@@ -35,7 +31,7 @@ class Rule:
     """One line of an ignore file.
 
     Args:
-        pattern: what it matches.
+        pattern: what it matches, folders on the way included.
         leaves_out: False where it begins with `!`.
         is_for_folders: it ends with `/`.
         is_for_names: it holds no other `/`, so that only the last part of a path counts.
@@ -43,23 +39,12 @@ class Rule:
         longest: what is longer is not tried.
     """
 
-    pattern: GitIgnoreSpecPattern
+    pattern: re.Pattern[str]
     leaves_out: bool
     is_for_folders: bool
     is_for_names: bool
     depth: int | None
     longest: int
-
-    def matches(self, path: str, name: str, is_folder: bool) -> bool:
-        """Whether it speaks of this very path, not of a folder on the way there."""
-        if self.is_for_folders and not is_folder:
-            return False
-        text = name if self.is_for_names else path
-        if len(text) > self.longest or self.depth not in (None, text.count("/")):
-            return False
-        found = self.pattern.match_file(text)
-        # The one group that these expressions have marks the end of a folder on the way.
-        return found is not None and found.match.lastgroup is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +104,22 @@ class Rules:
 
 
 def _verdict(rules: tuple[Rule, ...], path: str, name: str, is_folder: bool) -> bool | None:
-    """Return what the last rule says that speaks of a path; None where none does."""
+    """Return what the last rule says that speaks of this very path; None where none does.
+
+    Each rule is asked for each file of a walk, so this is one plain loop.
+    """
+    depth = path.count("/")
     for rule in reversed(rules):
-        if rule.matches(path, name, is_folder):
+        if rule.is_for_folders and not is_folder:
+            continue
+        if not rule.is_for_names and rule.depth not in (None, depth):
+            continue
+        text = name if rule.is_for_names else path
+        if len(text) > rule.longest:
+            continue
+        found = rule.pattern.search(text)
+        # The one group that these expressions have marks the end of a folder on the way.
+        if found is not None and found.lastgroup is None:
             return rule.leaves_out
     return None
 
@@ -148,11 +146,11 @@ def _rule(line: str) -> Rule | None:
         pattern = GitIgnoreSpecPattern(body)
     except (ValueError, re.error):
         return None
-    if pattern.include is None:
+    if pattern.include is None or pattern.regex is None:
         return None
     parts = body.removeprefix("!").removeprefix("/").split("/")
     return Rule(
-        pattern,
+        pattern.regex,
         leaves_out=pattern.include,
         is_for_folders=text.endswith("/"),
         is_for_names="/" not in body,

@@ -84,7 +84,8 @@ class VirtualSandbox:
             raise seam.Changed(errno.EBUSY, seam.CHANGED, path)
         with telling(path):
             check_size(data)
-        if sum(map(len, self.files.values())) + len(data) > TOTAL_LIMIT_BYTES:
+        held_bytes = sum(map(len, self.files.values())) - len(before or b"")
+        if held_bytes + len(data) > TOTAL_LIMIT_BYTES:
             raise OSError(errno.ENOSPC, "the sandbox is full; remove files first", path)
         self.files[place] = bytes(data)
         self._folders.update(_around(place))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import sys
 import threading
@@ -217,7 +216,7 @@ def _temporary(folder: Held, data: bytes, mode: int | None) -> Iterator[str]:
         data: what it holds.
         mode: that of the file it replaces; None gives a new one what the person's umask leaves.
     """
-    name = f"{TEMPORARY_PREFIX}{secrets.token_hex(_TEMPORARY_RANDOM_BYTES)}{TEMPORARY_SUFFIX}"
+    name = f"{TEMPORARY_PREFIX}{os.urandom(_TEMPORARY_RANDOM_BYTES).hex()}{TEMPORARY_SUFFIX}"
     descriptor = folder.create(name, 0o666 if mode is None else 0o600)
     try:
         try:
