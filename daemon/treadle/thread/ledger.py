@@ -65,7 +65,12 @@ class Ledger:
         """Write the file that is at the path now, in place of the one that was there."""
         if self.journal is not None:
             self.journal.close()
-        self.journal = Journal.open(path, lock, self.blobs, self._on_storage)
+        before = self.storage
+        # Whoever is told of its storage looks at this ledger, which has to have it by then.
+        self.journal = Journal.open(path, lock, self.blobs)
+        self.journal.on_change = self._on_storage
+        if self.storage != before and self._on_storage is not None:
+            self._on_storage()
         return self.journal
 
     def say(self, message: Message) -> Message:
