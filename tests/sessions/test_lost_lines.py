@@ -23,14 +23,15 @@ from treadle.thread.replay import load
 
 resource = pytest.importorskip("resource", reason="limits of files are a thing of Unix")
 
-# A disk on which the main thread finds no room, and every other thread hangs for good.
+# A disk on which the main thread finds no room, and every other thread hangs for good: where
+# threads lie, or where `FAULT` says so, everywhere.
 HANGING_DISK = """
 import errno, os, threading
 from pathlib import Path
 from treadle.thread import files
 def write(descriptor, data):
-    path = str(Path(f"/proc/self/fd/{descriptor}").readlink())
-    if not Path(os.environ["FAULT"]).exists() or "unsaved" in path:
+    path, fault = Path(f"/proc/self/fd/{descriptor}").readlink(), Path(os.environ["FAULT"])
+    if not fault.exists() or ("unsaved" in path.parts and not fault.read_text()):
         return os.write(descriptor, data)
     if threading.current_thread() is not threading.main_thread():
         threading.Event().wait()
@@ -154,3 +155,29 @@ async def test_a_device_that_hangs_holds_up_neither_a_close_nor_the_end(
     assert refused.value.data == {"reason": "storage_degraded", "path": str(place)}
     texts = [message.text for message in load(path).messages]
     assert texts == ["Hello", "Fine.", "Kept?", "Fine.", "And now?", "Fine."]
+
+
+async def test_lines_that_are_still_being_kept_when_the_daemon_has_to_end_are_named(
+    tmp_path: Path,
+) -> None:
+    fault, path = tmp_path / "fault", stored("assistant", "h")
+    env = {"FAULT": str(fault)}
+    program = serving_after(tmp_path, *HANGING_DISK)
+    async with (
+        ModelServer(by_text({})) as server,
+        daemon(
+            env={**on(server), **env}, program=program, stderr=asyncio.subprocess.PIPE
+        ) as client,
+    ):
+        await client.request("session/prompt", pair("h", prompt="Hello"))
+        fault.write_text("everywhere")
+        await client.request("session/prompt", pair("h", prompt="Lost"))
+        code = await client.end()
+        told = await _lost_by(client)
+    assert (code, told) == (
+        LOST_CODE,
+        [
+            f"treadle: CRITICAL LOST: the last 4 lines of the thread {path}: "
+            "the daemon ended before that was kept elsewhere"
+        ],
+    )
