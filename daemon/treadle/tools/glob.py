@@ -20,7 +20,7 @@ _NAMED_IGNORED = 10
 
 @tool(capability="read")
 async def glob(
-    pattern: Annotated[str, Meta(max_length=PATTERN_CHARACTERS)],
+    pattern: Annotated[str, Meta(min_length=1, max_length=PATTERN_CHARACTERS)],
     path: str = ".",
     *,
     context: ToolContext,

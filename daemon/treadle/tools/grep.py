@@ -143,7 +143,7 @@ async def _groups(
 async def _read(
     files: Sequence[str], report: Report, context: ToolContext
 ) -> list[tuple[str, bytes]]:
-    """Read files side by side; those that cannot be read are counted."""
+    """Read files side by side; those that cannot be read are noted."""
     found = await asyncio.gather(
         *(context.sandbox.read_bytes(file) for file in files), return_exceptions=True
     )
@@ -152,7 +152,7 @@ async def _read(
         if isinstance(data, bytes):
             texts.append((file, data))
         elif isinstance(data, OSError):
-            report.skipped += 1
+            report.skipped.append(file)
         else:
             raise data
     return texts

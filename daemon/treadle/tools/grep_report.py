@@ -20,8 +20,11 @@ MAX_CONTEXT = 20
 # Of a longer line what stands around the match is shown.
 LINE_CHARACTERS = 400
 
+# What is named of the files that could not be searched.
+_NAMED_SKIPPED = 5
+
 # Kept free for the lines that end a report, so that the pipeline never cuts them off.
-_NOTES_BYTES = 1000
+_NOTES_BYTES = 4000
 # What stands before a match in a line that is cut.
 _LEAD_CHARACTERS = 100
 
@@ -35,13 +38,13 @@ class Report:
         files_only: name files alone, as many as `limit`.
 
     Attributes:
-        skipped: how many files could not be read.
+        skipped: the files that could not be read.
         is_full: there is more than it may hold.
         is_given_up: set by whoever wants no more of it, from another thread.
     """
 
     def __init__(self, limit: int, context_lines: int, files_only: bool) -> None:
-        self.skipped = 0
+        self.skipped: list[str] = []
         self.is_full = False
         self.is_given_up = False
         self._limit = limit
@@ -87,7 +90,9 @@ class Report:
             )
         ending = list(notes)
         if self.skipped:
-            ending.append(f"… {self.skipped} files could not be read or are too large to search")
+            some = ", ".join(self.skipped[:_NAMED_SKIPPED])
+            more = ", …" if self.skipped[_NAMED_SKIPPED:] else ""
+            ending.append(f"… not searched, unreadable or too large: {some}{more}")
         if is_late:
             ending.append("… the search took too long and was stopped; narrow it for the rest")
         elif self.is_full:
