@@ -187,6 +187,7 @@ def _headers(outgoing: Outgoing) -> list[tuple[str, str]]:
         ("Accept-Encoding", "gzip, deflate"),
         ("Connection", "close"),
         *outgoing.headers,
+        *([] if outgoing.json is None else [("Content-Length", str(len(outgoing.json)))]),
     ]
 
 

@@ -8,12 +8,11 @@ Blocks, and imports the parser; call it in a worker thread.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 if TYPE_CHECKING:
-    from justhtml import JustHTML, Node
-    from justhtml.transforms.spec import DecideAction
+    from justhtml import Element, Node
 
 # What a browser does not show, and controls that mean nothing to somebody who only reads.
 _UNSEEN = frozenset(
@@ -23,6 +22,11 @@ _UNSEEN = frozenset(
     )
 )
 _UNSEEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+
+# What else of an element is worth a reader's while; classes and the like are not.
+_KEPT_ATTRIBUTES = frozenset(("href", "alt", "title", "colspan", "rowspan", "start"))
+# Links that lead somewhere; others run a script, or carry their own data.
+_LINKS = ("http://", "https://", "mailto:")
 
 # Nested lists grow by their indentation; beyond this a page is no text any more.
 _GROWTH_CHARACTERS = 500_000
@@ -35,49 +39,68 @@ def readable(html: str, url: str) -> str:
         html: the page.
         url: where it was found, which its links are relative to.
     """
-    from justhtml import Decide, DropAttrs, EditAttrs, JustHTML
+    from justhtml import JustHTML
 
-    whole = JustHTML(html, sanitize=False)
-    base = _base(whole, url)
-
-    def make_absolute(node: Node) -> dict[str, str | None]:
-        attrs = dict(node.attrs or {})
-        return {**attrs, "href": _joined(base, attrs.get("href"))}
-
-    seen = JustHTML(
-        whole.root,
-        transforms=[
-            # One look at each element: a list of selectors would be tried one by one.
-            Decide("*", _drop_unseen),
-            EditAttrs("a[href]", make_absolute),
-            DropAttrs("img", patterns=("src", "srcset")),
-        ],
-    )
-    title = " ".join(each.to_text() for each in whole.query("title")[:1])
-    text = seen.to_markdown()[:_GROWTH_CHARACTERS]
-    return f"{' '.join(title.split())}\n\n{text}".strip()
+    root = JustHTML(html, sanitize=False).root
+    page = _Page()
+    page.prune(root)
+    base = _joined(url, page.base)
+    for link in page.links:
+        href = _joined(base, link.attrs.get("href"))
+        link.attrs = {**link.attrs, "href": href} if href.startswith(_LINKS) else {}
+    text = root.to_markdown()[:_GROWTH_CHARACTERS]
+    return f"{page.title}\n\n{text}".strip()
 
 
-def _drop_unseen(node: Node) -> DecideAction:
-    from justhtml import Decide, Element
+class _Page:
+    """What is noted of a page while what no reader sees is taken out of it."""
 
-    if not isinstance(node, Element):
-        return Decide.KEEP
-    attrs = node.attrs or {}
-    unseen = (
-        node.name in _UNSEEN
+    def __init__(self) -> None:
+        self.title = ""
+        self.base: str | None = None
+        self.links: list[Element] = []
+
+    def prune(self, root: Node) -> None:
+        """Take out of a tree what no reader sees; a loop, for pages may be nested without end."""
+        from justhtml import Element
+
+        waiting: list[Node] = [root]
+        while waiting:
+            node = waiting.pop()
+            kept: list[Any] = []
+            for child in node.children or ():
+                if isinstance(child, Element):
+                    self._note(child)
+                    if _is_unseen(child):
+                        continue
+                    child.attrs = {
+                        name: value
+                        for name, value in child.attrs.items()
+                        if name in _KEPT_ATTRIBUTES
+                    }
+                    waiting.append(child)
+                kept.append(child)
+            node.children = kept
+
+    def _note(self, element: Element) -> None:
+        if element.name == "a" and "href" in element.attrs:
+            self.links.append(element)
+        elif element.name == "head":
+            for child in element.children or ():
+                if child.name == "title" and not self.title:
+                    self.title = " ".join(child.to_text().split())
+                elif child.name == "base" and self.base is None:
+                    self.base = (child.attrs or {}).get("href")
+
+
+def _is_unseen(element: Element) -> bool:
+    attrs = element.attrs
+    return (
+        element.name in _UNSEEN
         or "hidden" in attrs
         or attrs.get("aria-hidden") == "true"
-        or _UNSEEN_STYLE.search(attrs.get("style") or "")
+        or bool(_UNSEEN_STYLE.search(attrs.get("style") or ""))
     )
-    return Decide.DROP if unseen else Decide.KEEP
-
-
-def _base(page: JustHTML, url: str) -> str:
-    """Return what the links of a page are relative to."""
-    for node in page.query("base[href]"):
-        return _joined(url, (node.attrs or {}).get("href"))
-    return url
 
 
 def _joined(base: str, reference: str | None) -> str:
