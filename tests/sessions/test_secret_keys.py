@@ -13,6 +13,7 @@ import pytest
 from support.daemon import Daemon, RpcError, daemon
 from support.model_server import Answer, ModelServer, Request
 from support.person import on, pair, stored, write_config
+from support.waiting import until_seen
 from treadle.folders import DATA_VARIABLE, LOG_VARIABLE
 
 TOKEN = "tok-0123456789abcdef"
@@ -98,10 +99,11 @@ async def test_a_prompt_that_enters_a_turn_under_such_a_key_runs_once_too() -> N
         async with daemon(env=env) as client:
             running = client.ask("session/prompt", pair("s", prompt="count"))
             await client.until(lambda: bool(client.of("session/delta", "s")))
-            entering = [
-                client.ask("session/prompt", pair("s", prompt="a", key=KEY, whenBusy="steer"))
-                for _ in range(2)
-            ]
+            said = pair("s", prompt="a", key=KEY, whenBusy="steer")
+            entering = [client.ask("session/prompt", said)]
+            # Keys are looked up side by side: from here on it is the first.
+            await until_seen(lambda: b'{"steered"' in stored("assistant", "s").read_bytes())
+            entering.append(client.ask("session/prompt", said))
             await is_refused(client, whenBusy="steer")
             model.first.go_on.set()
             outcomes = [await running, *[await one for one in entering], await ask(client)]
