@@ -13,7 +13,7 @@ import pytest
 
 from support.daemon import Daemon, daemon
 from support.person import pair, write_agent, write_config
-from support.process import posix_only
+from support.process import children_of, linux_only, posix_only, until_dead
 from support.switchboard import Switchboard, open_switchboard
 from support.waiting import PATIENCE_SECONDS
 
@@ -182,3 +182,25 @@ async def test_shell_is_told_of_only_where_it_can_run(
     async with daemon() as client:
         listed = (await client.request("agent/list"))["agents"]
         assert [one["tools"] for one in listed if one["name"] == "runner"] == [tools]
+
+
+@linux_only
+async def test_a_daemon_that_is_killed_leaves_no_command_behind(
+    agent: Callable[..., None], switchboard: Switchboard
+) -> None:
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    stray = "import os\nif os.fork(): os._exit(0)\nos.setsid()"
+    agent(
+        {"command": f"{switchboard.calling()} & wait", "background": True},
+        {"command": f"{switchboard.calling(first=stray)}; {switchboard.calling(first=deaf)}"},
+    )
+    async with daemon() as client:
+        prompt = client.ask("session/prompt", here(prompt="Go"))
+        pids = await switchboard.called(3)
+        helpers = set(children_of(client.process.pid))
+        client.process.kill()
+        await switchboard.dead(*pids)
+        for pid in helpers:
+            await until_dead(pid)
+        await asyncio.wait({prompt})
+        prompt.exception()

@@ -1,10 +1,10 @@
-"""The one module that starts and stops child processes.
+"""A child process that is spoken with: how it is started and stopped.
 
 Owns private pipes, the process group, the drained standard error and the ladder that ends a
 child: end of input, TERM, KILL, each with a bound. Refuses to know what a child says.
 
 A child gets three pipes of its own and never a descriptor of ours, so nothing it does can reach
-the daemon's wire. Later rungs (a reaper for a killed daemon, a job object) belong beside `group`.
+the daemon's wire. What is spoken to nobody, because a shell runs it, is a `command`.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from treadle.process.child import KILL_SECONDS, Streams, to_the_end
 from treadle.process.group import group_options, kill_group
+from treadle.process.reaper import REAPER
 from treadle.process.tree import MARK_VARIABLE, Tree, new_mark
 
 # How often a tree is looked at while it is to end: nothing tells of grandchildren.
@@ -46,6 +47,7 @@ class Command:
         self.silent: asyncio.Event = streams.silent
         self._transport = transport
         self._tree = Tree.of(self.pid, mark)
+        REAPER.watch(self._tree)
         self._ending: asyncio.Task[bool] | None = None
 
     @classmethod
@@ -62,6 +64,7 @@ class Command:
             asyncio.CancelledError: the caller was cancelled; nothing is left running.
         """
         mark = new_mark()
+        await asyncio.to_thread(REAPER.begin)
         spawning = asyncio.create_task(_spawn(argv, {**env, MARK_VARIABLE: mark}, cwd))
         try:
             return cls(*await to_the_end(spawning), mark)
@@ -109,6 +112,7 @@ class Command:
             kill_group(self.pid)
             raise
         finally:
+            REAPER.forget(self._tree)
             await self._release()
 
     async def _release(self) -> None:
