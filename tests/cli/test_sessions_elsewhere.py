@@ -124,3 +124,32 @@ def test_doctor_tells_what_lies_in_the_place_of_our_files_and_what_kills_left(pa
             "fix": f"mv {folder} {folder}.away",
         },
     ]
+
+
+def test_what_is_no_file_of_messages_is_refused_by_its_name(tmp_path: Path) -> None:
+    for place, why in ((tmp_path, "is no file"), (tmp_path / "none", "No such file")):
+        told = run("import", str(place), "-i", "y", code=1)[1]
+        assert str(place) in told
+        assert why in told
+        assert "thread" not in told
+    assert not stored("assistant", "y").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of files are a thing of Unix")
+def test_an_export_that_has_no_room_names_its_file_and_leaves_nothing(
+    path: Path, tmp_path: Path
+) -> None:
+    import resource
+
+    unsaved.bring_back(path)
+    path.write_bytes(HI * 1000)
+    out = tmp_path / "out.jsonl"
+    done = subprocess.run(
+        [sys.executable, "-m", "treadle", "sessions", "export", "-i", "x", "-o", str(out)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+    )
+    assert (done.returncode, out.exists()) == (1, False)
+    assert done.stderr == f"treadle: cannot write {out}: File too large\n"

@@ -5,13 +5,14 @@ Owns what such a file may hold. What goes in comes out equal, unknown keys inclu
 
 from __future__ import annotations
 
+import contextlib
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from treadle.errors import ConfigurationError, UnknownSession
-from treadle.thread.files import unusable
 from treadle.thread.fork import conversation_lines
 from treadle.thread.message import LINE_START, Message, decode_line, encode_line, now
 from treadle.thread.records import FORMAT_VERSION, ThreadRecord, encode_record
@@ -76,7 +77,7 @@ def import_file(
         skips_bad_lines: leave out what is no message, instead of refusing the file.
 
     Raises:
-        ConfigurationError: the file is not there, or holds lines that are no messages; the
+        ConfigurationError: the file cannot be read, or holds lines that are no messages; the
             first of them are named, and nothing was made.
         ThreadExists: there is a thread already at `into`.
         ThreadLocked: somebody holds that one.
@@ -84,17 +85,32 @@ def import_file(
     """
     agent, instance = pair
     imported = Imported()
-    try:
-        with opened(source) as file, new_thread(into) as target:
-            header = ThreadRecord(FORMAT_VERSION, agent, instance, now())
-            target.write(encode_record(header) + b"\n")
-            for line in _messages(file, imported):
-                target.write(line + b"\n")
-            if imported.bad_lines and not skips_bad_lines:
-                raise _refused(source, imported.bad_lines)
-    except FileNotFoundError as error:
-        raise ConfigurationError(unusable(source, error).message) from error
+    with _opened(source) as file, new_thread(into) as target:
+        header = ThreadRecord(FORMAT_VERSION, agent, instance, now())
+        target.write(encode_record(header) + b"\n")
+        for line in _messages(file, imported):
+            target.write(line + b"\n")
+        if imported.bad_lines and not skips_bad_lines:
+            raise _refused(source, imported.bad_lines)
     return imported
+
+
+@contextlib.contextmanager
+def _opened(source: Path) -> Iterator[BinaryIO]:
+    """Open the file to import.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is no regular file.
+    """
+    try:
+        # Asked first: a pipe may block for ever, and a device may have no end.
+        if not stat.S_ISREG(source.stat().st_mode):
+            raise ConfigurationError(f"{source} is no file; name one of messages")
+        file = source.open("rb")
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {source}: {error.strerror or error}") from error
+    with file:
+        yield file
 
 
 def _messages(file: BinaryIO, imported: Imported) -> Iterator[bytes]:

@@ -104,6 +104,9 @@ def _new_file(path: Path) -> Iterator[BinaryIO]:
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise ConfigurationError(f"cannot write {path}: {error.strerror or error}") from error
     except BaseException:
         path.unlink(missing_ok=True)
         raise
