@@ -82,14 +82,14 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
             return
 
 
-def measured_lines(file: BinaryIO) -> Iterator[bytes | LongLine]:
-    """Yield what `lines_of` does, but for lines that are too long: those are only measured."""
-    for piece in iter(partial(file.readline, PIECE_BYTES), b""):
-        is_all = piece.endswith(b"\n") or len(piece) < PIECE_BYTES
-        line = piece if is_all else _rest_of(file, piece)
-        yield line
-        if not (line.has_end if isinstance(line, LongLine) else line.endswith(b"\n")):
-            return
+def starts_of_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield lines with their line ends; of a longer one the start, for `whole_line` to read on."""
+    return iter(partial(file.readline, PIECE_BYTES), b"")
+
+
+def whole_line(file: BinaryIO, start: bytes) -> bytes | LongLine:
+    """Read on a line that has not ended yet; one that is too long to be ours is only measured."""
+    return start if len(start) < PIECE_BYTES else _rest_of(file, start)
 
 
 def digest_of(data: bytes) -> str:

@@ -21,7 +21,8 @@ from treadle.thread.lines import (
     LongLine,
     decode,
     digest_of,
-    measured_lines,
+    starts_of_lines,
+    whole_line,
 )
 from treadle.thread.loaded import BadLine, Loaded, LoadReport, Numbers
 from treadle.thread.message import LINE_START, Message
@@ -131,20 +132,24 @@ class Reader:
         end = start
         self._tail = b""
         file.seek(start)
-        for number, line in enumerate(measured_lines(file), 1):
-            if isinstance(line, LongLine):
-                if not line.has_end:
-                    self._tail = line
-                    break
+        for number, piece in enumerate(starts_of_lines(file), 1):
+            if piece.endswith(b"\n"):
+                self._take_whole(piece[:-1], number, end)
+                end += len(piece)
+                continue
+            line = whole_line(file, piece)
+            if isinstance(line, bytes) and line.endswith(b"\n"):
+                self._take_whole(line[:-1], number, end)
+                end += len(line)
+            elif isinstance(line, LongLine) and line.has_end:
                 why = f"it is longer than {LONGEST_LINE_BYTES} bytes, or no object"
                 bad = BadLine(number, end, line.size_bytes, line.digest, why)
                 self._note_bad(bad, line.start)
                 end += line.size_bytes + 1
-            elif line.endswith(b"\n"):
-                self._take_whole(line[:-1], number, end)
-                end += len(line)
             else:
+                # Somebody may be writing the rest of it right now; that would look like a line.
                 self._tail = line
+                break
         return end
 
     @property
