@@ -114,6 +114,11 @@ def test_words_call_for_the_tool_they_name(text: str, tools: list[str]) -> None:
     assert callable_tools(told(text), ["read", "glob", "grep", "edit", "shell"]) == tools
 
 
+def test_a_tool_that_no_word_calls_for_is_never_called() -> None:
+    text = "Put notes.txt on the todo list, and undo the last change"
+    assert callable_tools(told(text), ["todo", "undo", "web__get"]) == []
+
+
 @pytest.mark.parametrize(
     ("text", "paths"),
     [

@@ -226,7 +226,7 @@ async def test_a_search_fits_a_result_whatever_is_found() -> None:
     outcome = await caller.call("grep", pattern="ü", limit=1000)
     assert (outcome.ok, outcome.truncated) == (True, False)
     assert len(outcome.content.encode()) <= RESULT_LIMIT_BYTES
-    assert "… stopped after" in outcome.content
+    assert "\n… stopped where it is full; narrow" in outcome.content
 
 
 async def test_a_secret_is_neither_shown_nor_found(

@@ -191,6 +191,19 @@ async def test_lines_match_whatever_they_end_in() -> None:
     assert (await _edited(b"a\nb\n", ("a\r\nb", "x\r\ny")))[0] == b"x\ny\n"
 
 
+async def test_a_replacement_cannot_grow_a_file_beyond_what_can_be_read() -> None:
+    files = {"f": b"a" * 100_000}
+    caller = in_memory(files)
+    await caller.told("read", path="f")
+    edits = [{"old": "a", "new": "b" * 100_000, "all": True}]
+    assert await caller.refused("edit", path="f", edits=edits) == (
+        "f: the file would be too large; nothing was changed."
+    )
+    assert "occurs more than 1000 times" in await caller.refused(
+        "edit", path="f", edits=[{"old": "aa", "new": "b"}]
+    )
+
+
 _LINES = st.text(alphabet="ab\n\r", max_size=30)
 
 

@@ -93,7 +93,7 @@ async def _search(
                 if report.is_full:
                     return
     except asyncio.CancelledError:
-        # The worker thread cannot be cancelled; it looks at this before each line.
+        # A worker thread cannot be cancelled; it looks at this before the next file.
         report.is_given_up = True
         raise
 

@@ -97,9 +97,8 @@ class Report:
             ending.append("… the search took too long and was stopped; narrow it for the rest")
         elif self.is_full:
             what = "files" if self._files_only else "matching lines"
-            ending.append(
-                f"… stopped after {self._hits} {what}; narrow pattern, path or glob for the rest"
-            )
+            where = f"after {self._limit} {what}" if self._left_bytes >= 0 else "where it is full"
+            ending.append(f"… stopped {where}; narrow pattern, path or glob for the rest")
         if not self._blocks:
             return "\n".join([nothing, *ending])
         between = "\n" if self._files_only else "\n\n"

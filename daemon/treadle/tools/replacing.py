@@ -10,10 +10,14 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
+from treadle.sandbox.sandbox import READ_LIMIT_BYTES
 from treadle.secrets import known
 from treadle.tools.tool import ToolError
 
+# Places are counted up to here; whoever has more of them meant something else.
+_COUNTED = 1000
 # What is named of many places: enough to see which one was meant.
 _NAMED_LINES = 10
 # Lines that are compared with one that was not found; each costs some 50 µs.
@@ -41,7 +45,7 @@ def replace_all(text: str, line_end: str, wanted: Sequence[Replacement], path: s
 
     Args:
         text: with its own line ends, which all stay as they are.
-        line_end: what lines that are put in end in.
+        line_end: what lines that are put in end in; a carriage return where all others do.
         wanted: the replacements; their line ends do not count.
         path: what the errors call the text.
 
@@ -61,15 +65,21 @@ def _replaced(text: str, line_end: str, wanted: Replacement, where: str) -> str:
     if old == new:
         raise ToolError(f"{where}: old and new are the same; nothing was changed.")
     plain = text.replace("\r\n", "\n")
-    starts = list(_found(plain, old))
-    if not starts:
+    count = plain.count(old)
+    if not count:
         raise ToolError(f"{where}: old does not occur; nothing was changed. {_why_not(plain, old)}")
+    starts = list(islice(_found(plain, old), _COUNTED + 1))
     if len(starts) > 1 and not wanted.everywhere:
+        times = f"more than {_COUNTED}" if len(starts) > _COUNTED else f"{len(starts)}"
         raise ToolError(
-            f"{where}: old occurs {len(starts)} times, {_lines_of(plain, starts)}. Take lines "
+            f"{where}: old occurs {times} times, {_lines_of(plain, starts)}. Take lines "
             "around it along until it occurs once, or set all; nothing was changed."
         )
-    return _spliced(text, plain, _apart(starts, len(old)), len(old), new.replace("\n", line_end))
+    if len(text) + count * len(new) > READ_LIMIT_BYTES:
+        raise ToolError(f"{where}: the file would be too large; nothing was changed.")
+    if line_end == "\r\n" or len(plain) == len(text):
+        return plain.replace(old, new).replace("\n", line_end)
+    return _spliced(text, plain, old, new)
 
 
 def _found(plain: str, old: str) -> Iterator[int]:
@@ -80,28 +90,18 @@ def _found(plain: str, old: str) -> Iterator[int]:
         at = plain.find(old, at + 1)
 
 
-def _apart(starts: list[int], length: int) -> list[int]:
-    """Return those starts at which the text can be replaced without touching the one before."""
-    kept: list[int] = []
-    for start in starts:
-        if not kept or start >= kept[-1] + length:
-            kept.append(start)
-    return kept
-
-
-def _spliced(text: str, plain: str, starts: list[int], length: int, new: str) -> str:
-    """Replace at places of the plain text in the text that still has its carriage returns."""
+def _spliced(text: str, plain: str, old: str, new: str) -> str:
+    """Replace what is found in the plain text where it stands in the text of mixed line ends."""
     # Where in the plain text a line feed has a carriage return before it in the other.
-    returns: list[int] = []
-    if len(text) != len(plain):
-        found = (match.start() for match in re.finditer("\r\n", text))
-        returns = [at - count for count, at in enumerate(found)]
+    found = (match.start() for match in re.finditer("\r\n", text))
+    returns = [at - count for count, at in enumerate(found)]
     pieces: list[str] = []
-    done = 0
-    for start in starts:
-        at, end = (place + bisect_left(returns, place) for place in (start, start + length))
-        pieces += [text[done:at], new]
-        done = end
+    done, start = 0, plain.find(old)
+    while start != -1:
+        end = start + len(old)
+        pieces += [text[done : start + bisect_left(returns, start)], new]
+        done = end + bisect_left(returns, end)
+        start = plain.find(old, end)
     return "".join([*pieces, text[done:]])
 
 
