@@ -153,3 +153,11 @@ def test_an_export_that_has_no_room_names_its_file_and_leaves_nothing(
     )
     assert (done.returncode, out.exists()) == (1, False)
     assert done.stderr == f"treadle: cannot write {out}: File too large\n"
+
+
+def test_a_list_names_what_it_leaves_out(path: Path) -> None:
+    folder = stored("assistant", "folder")
+    folder.mkdir()
+    printed, told = run("list")
+    assert b"  assistant  x  1 messages" in printed
+    assert told.startswith(f"treadle: left out: {folder}: {folder} is a folder")

@@ -200,11 +200,11 @@ def unusable(path: Path, error: OSError) -> ThreadUnreadable | StorageDegraded:
     """Translate why a thread could not be read; returned, for the caller to raise."""
     if error.errno in _FULL:
         return degraded(path, error)
-    return ThreadUnreadable(
-        f"cannot open the thread {path}: {_say(error)}; "
-        "check that this user may read and write it and its folder",
-        path=str(path),
-    )
+    if error.errno in _IN_THE_WAY:
+        how = "move away what lies in the place of a folder above it"
+    else:
+        how = "check that this user may read and write it and its folder"
+    return ThreadUnreadable(f"cannot open the thread {path}: {_say(error)}; {how}", path=str(path))
 
 
 def unwritable(path: Path, error: OSError) -> ThreadUnreadable | StorageDegraded:

@@ -23,6 +23,8 @@ from treadle.cli.sessions.move import export, fork, import_
 from treadle.cli.sessions.show import PAGE_SIZE, show
 from treadle.cli.sessions.stored import thread_file
 from treadle.cli.streams import say, tell, to_json
+from treadle.folders import find_folders
+from treadle.thread.catalogue import ThreadIndex
 
 app = typer.Typer(
     help="Sessions: what is stored, and where; moving, mending and deleting it.",
@@ -35,8 +37,10 @@ def list_sessions(
     agent: Annotated[str | None, typer.Option("--agent", "-a", help="Only this agent's.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List every stored session, newest first."""
+    """List every stored session, newest first; what no session could be told from is named."""
     listed = asyncio.run(_every_session(agent))
+    for problem in ThreadIndex(find_folders().data).scan()[1]:
+        tell(f"treadle: left out: {problem.path}: {problem.message}")
     if as_json:
         print(to_json(listed))
         return
