@@ -54,7 +54,8 @@ def shell_argv(command: str) -> list[str]:
     """
     if sys.platform == "win32":
         return _windows_argv(command)
-    return [shutil.which("bash", path=DEFAULT_PATH) or "/bin/sh", "-c", command]
+    bash = shutil.which("bash", path=DEFAULT_PATH) or shutil.which("bash")
+    return [bash or "/bin/sh", "-c", command]
 
 
 def shell_environment() -> dict[str, str]:

@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 from typing import BinaryIO
 
+from treadle.sandbox.sandbox import READ_LIMIT_BYTES
 from treadle.secrets import known
 
 # Text of this form in place of a path names what was spilled; no file of a person's begins so.
@@ -20,8 +21,8 @@ SPILLED = "output://"
 # Whatever one session keeps beyond this goes, the oldest first.
 KEPT_FILES = 100
 
-# One output is kept up to here; whoever prints more is not read to the end by anybody.
-KEPT_FILE_BYTES = 64 * 1024 * 1024
+# One output is kept up to here: whatever is longer is too large to read whole, as any file is.
+KEPT_FILE_BYTES = READ_LIMIT_BYTES
 
 
 class Spill:
