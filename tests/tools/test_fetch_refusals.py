@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.waiting import PATIENCE_SECONDS
 from support.web import PUBLIC, StandInWeb, WebServer, fetch, page, redirect
@@ -18,7 +21,7 @@ from treadle.tools.builtin import BUILTIN
 from treadle.tools.pipeline import run_call
 from treadle.tools.tool import ToolContext
 from treadle.tools.web import request
-from treadle.tools.web.addresses import is_public
+from treadle.tools.web.addresses import Address, is_public
 
 PRIVATE_ADDRESSES = [
     *("127.0.0.1", "127.255.255.254", "0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1"),
@@ -113,6 +116,20 @@ def test_an_address_of_the_internet_is_one(address: str) -> None:
     assert is_public(address)
 
 
+@given(st.ip_addresses())
+def test_what_python_takes_for_private_is_never_public(address: Address) -> None:
+    assert not is_public(str(address)) or (address.is_global and not address.is_multicast)
+
+
+@given(st.ip_addresses(v=4))
+def test_no_form_of_ipv6_makes_a_private_ipv4_address_public(address: IPv4Address) -> None:
+    held = int(address)
+    for prefix in ("::", "::ffff:0:0", "64:ff9b::", "64:ff9b:1::", "::ffff:0:0:0"):
+        assert is_public(str(IPv6Address(prefix) + held)) <= is_public(str(address))
+    for shifted in (IPv6Address("2002::") + (held << 80), IPv6Address("2001::") + (held << 64)):
+        assert not is_public(str(shifted))
+
+
 @pytest.mark.parametrize(("url", "words"), REFUSED_URLS)
 async def test_what_must_not_be_asked_for_is_refused_and_nobody_is_called(
     url: str, words: str
@@ -163,8 +180,8 @@ async def test_a_name_with_any_private_address_is_refused(address: str, beside: 
         network = StandInWeb(server, {"docs.example": [*beside, address]})
         outcome = await fetch(network, "http://docs.example/")
         assert outcome.content == (
-            "docs.example is an address of a private network or of this machine, which is never "
-            "fetched. Go on without it."
+            "docs.example stands for an address of a private network or of this machine, which is "
+            "never fetched. Go on without it."
         )
         assert (network.connected, server.connections) == ([], 0)
 

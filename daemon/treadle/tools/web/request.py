@@ -120,7 +120,7 @@ async def _addresses(outgoing: Outgoing, network: Network) -> Sequence[str]:
     # One is enough to refuse all: who answers with both wants the other one to be taken.
     if not outgoing.anywhere and not all(map(is_public, addresses)):
         raise WebError(
-            f"{host} is an address of a private network or of this machine, which is never "
+            f"{host} stands for an address of a private network or of this machine, which is never "
             "fetched. Go on without it."
         )
     return addresses
