@@ -370,6 +370,41 @@ async def test_removing_a_link_leaves_what_it_leads_to(tmp_path: Path) -> None:
     assert [entry.name for entry in (tmp_path / "root").iterdir()] == ["f"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+async def test_a_file_is_one_file_by_whatever_name_it_is_reached(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    caller = on_disk(root, {"d/f": b"one\n"})
+    (root / "link").symlink_to("d/f")
+    await caller.told("read", path=str(root / "d" / "f"))
+    await caller.told("edit", path="link", edits=[{"old": "one", "new": "two"}])
+    await caller.told("write", path="d/../d/f", content="three\n")
+    assert ((root / "link").is_symlink(), (root / "d/f").read_bytes()) == (True, b"three\n")
+    assert await caller.told("undo") == "Undid write d/f; d/f: +1 -1 lines."
+    assert await caller.told("undo") == "Undid edit d/f; d/f: +1 -1 lines."
+    assert ((root / "link").is_symlink(), (root / "d/f").read_bytes()) == (True, b"one\n")
+
+
+class Racing(VirtualSandbox):
+    """Somebody writes a file right before a tool does."""
+
+    async def write_bytes(self, path: str, data: bytes, *, before: bytes | None) -> None:
+        self.files[path] = b"somebody else\n"
+        await super().write_bytes(path, data, before=before)
+
+
+@pytest.mark.parametrize("files", [{}, {"f": b"one\n"}])
+async def test_a_file_that_changes_at_the_last_moment_is_left_alone(
+    files: dict[str, bytes],
+) -> None:
+    caller = Caller(Racing(files))
+    if files:
+        await caller.told("read", path="f")
+    assert await caller.refused("write", path="f", content="mine\n") == (
+        "write failed: the file is not what it was when it was last looked at; read it again"
+    )
+    assert files == {"f": b"somebody else\n"}
+
+
 async def test_writes_of_one_batch_follow_one_another() -> None:
     files = {"f": b"0\n"}
     caller = in_memory(files)
