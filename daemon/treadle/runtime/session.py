@@ -73,10 +73,7 @@ class Session:
 
     @property
     def thread(self) -> Thread | None:
-        """The thread that is held; to be read, never changed.
-
-        None while a worker thread changes it: its file says all of it meanwhile.
-        """
+        """The thread that is held, if any; to be read, never changed."""
         return self._held.thread
 
     async def resume(
