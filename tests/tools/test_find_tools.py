@@ -335,6 +335,20 @@ async def test_a_pattern_that_takes_for_ever_is_given_up(monkeypatch: pytest.Mon
     assert said.startswith("The search took too long: use a simpler pattern")
 
 
+async def test_a_search_of_a_kept_output_is_given_up_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grep_module, "SEARCH_SECONDS", 0.2)
+    session = ToolSession(spill=Spill(tmp_path / "outputs"))
+    kept = await session.spill.keep("x" * 3000)
+    caller = Caller(in_memory().sandbox, session=session)
+    said = await asyncio.wait_for(
+        caller.refused("grep", pattern="(.*)*(.*)*(.*)*y|(x+x+)+z", path=kept), SECONDS
+    )
+    assert said.startswith("The search took too long")
+    await session.close()
+
+
 async def test_what_was_found_before_it_took_too_long_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

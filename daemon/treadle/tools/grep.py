@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing
 from typing import Annotated
 
@@ -23,8 +22,8 @@ from treadle.tools.tool import ToolContext, ToolError, tool
 # Well within a call's deadline, so that what was found until then is told.
 SEARCH_SECONDS = 30.0
 
-# Files that are read side by side, and then searched in one go.
-_GROUP = 16
+# Files that are read side by side, and then searched in one go; each may have 16 MiB.
+_GROUP = 8
 
 # What is shown where nobody says how much; some 4,000 tokens.
 _DEFAULT_HITS = 100
@@ -58,18 +57,24 @@ async def grep(
     wanted = await asyncio.to_thread(compiled, pattern, ignore_case=ignore_case)
     report = Report(limit, context_lines, files_only)
     until = time.monotonic() + SEARCH_SECONDS
+    is_late = False
     if path.startswith(SPILLED):
-        texts = [(path, await spilled(path, context))]
-        await asyncio.to_thread(report.search, texts, wanted, until)
-        return report.text(f"No line of {path} matches {pattern!r}.")
-    found = await find(path, context.sandbox)
-    files = await found.matching(glob)
-    if not files:
-        raise _no_files(path, glob, found)
-    with contextlib.suppress(TimeoutError):
-        await _search(files, wanted, ignore_case, report, context, until)
-    nothing = f"No line matches {pattern!r} in {_count(len(files))} of {path!r}."
-    return report.text(nothing, found.notes, is_late=time.monotonic() >= until)
+        nothing, notes = f"No line of {path} matches {pattern!r}.", []
+        kept = [(path, await spilled(path, context))]
+        search: Awaitable[None] = asyncio.to_thread(report.search, kept, wanted, until)
+    else:
+        found = await find(path, context.sandbox)
+        files = await found.matching(glob)
+        if not files:
+            raise _no_files(path, glob, found)
+        nothing = f"No line matches {pattern!r} in {_count(len(files))} of {path!r}."
+        notes = found.notes
+        search = _search(files, wanted, ignore_case, report, context, until)
+    try:
+        await search
+    except TimeoutError:
+        is_late = True
+    return report.text(nothing, notes, is_late=is_late)
 
 
 async def _search(
