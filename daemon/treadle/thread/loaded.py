@@ -71,6 +71,8 @@ class Loaded:
         unfinished: the number of the last turn, if it has no end.
         began: how that turn began.
         steered: messages that were accepted and have no line of their own.
+        not_allowed: the ids of the open turn's calls that a person was asked about and has not
+            allowed: they have not run.
         bad_lines: those that the report counts.
         report: what was wrong.
         size_bytes: where the last line that could be read, or was skipped, ends.
@@ -87,6 +89,7 @@ class Loaded:
     unfinished: int | None = None
     began: TurnRecord | None = None
     steered: list[SteeredRecord] = field(default_factory=list)
+    not_allowed: frozenset[str] = frozenset()
     bad_lines: list[BadLine] = field(default_factory=list)
     report: LoadReport = LoadReport()
     size_bytes: int = 0

@@ -21,7 +21,7 @@ from treadle.thread.lock import ThreadLock
 from treadle.thread.message import now
 from treadle.thread.obstacles import is_obstructed
 from treadle.thread.records import FORMAT_VERSION, SetAsideRecord, ThreadRecord, TurnRecord
-from treadle.thread.repair import interrupted_result, unanswered_calls
+from treadle.thread.repair import denied_result, interrupted_result, unanswered_calls
 from treadle.thread.resume import resume
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ def _mend(ledger: Ledger, journal: Journal, loaded: Loaded, pair: tuple[str, str
     if loaded.began is None:
         ledger.say_accepted()
         return loaded.report
-    repaired_calls = _close_interrupted(ledger, loaded.began)
+    repaired_calls = _close_interrupted(ledger, loaded.began, loaded.not_allowed)
     return replace(
         loaded.report, repaired_calls=repaired_calls, interrupted_turn=loaded.began.number
     )
@@ -123,12 +123,19 @@ def _set_aside(ledger: Ledger, journal: Journal, lines: list[BadLine]) -> None:
         ledger.record(SetAsideRecord(counts, now()))
 
 
-def _close_interrupted(ledger: Ledger, began: TurnRecord) -> int:
-    """End a turn that a kill left open; return how many calls had to be answered for that."""
+def _close_interrupted(ledger: Ledger, began: TurnRecord, not_allowed: frozenset[str]) -> int:
+    """End a turn that a kill left open; return how many calls had to be answered for that.
+
+    Args:
+        ledger: holds the turn.
+        began: how it began.
+        not_allowed: the ids of its calls that waited for a person, or were denied.
+    """
     calls = unanswered_calls(ledger.memory.messages)
     ledger.began = began
     for call in calls:
-        ledger.say(interrupted_result(call))
+        result_of = denied_result if call.id in not_allowed else interrupted_result
+        ledger.say(result_of(call))
     ledger.say_accepted()
     ledger.record(TurnRecord(began.number, "end", now(), "interrupted"))
     ledger.began = None

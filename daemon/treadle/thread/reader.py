@@ -27,7 +27,9 @@ from treadle.thread.lines import (
 from treadle.thread.loaded import BadLine, Loaded, LoadReport, Numbers
 from treadle.thread.message import LINE_START, Message
 from treadle.thread.records import (
+    ALLOWING,
     COUNTED_TURNS,
+    ApprovalRecord,
     CompactedRecord,
     RecordLine,
     RewoundRecord,
@@ -81,6 +83,8 @@ class Reader:
         # Lines that may once have been messages, and where among the messages the first of them is.
         self._strange_lines = 0
         self._gap = 0
+        # Calls of the turn that a person was asked about and has not allowed.
+        self._not_allowed: set[str] = set()
 
     def read(self, file: BinaryIO, start: int = 0, *, is_whole: bool = True) -> Loaded:
         """Read from `start`, where a line begins, to the end.
@@ -116,6 +120,7 @@ class Reader:
             unfinished=self.began.number if self.began else None,
             began=self.began,
             steered=self.steered,
+            not_allowed=frozenset(self._not_allowed),
             bad_lines=bad_lines,
             report=LoadReport(quarantined_lines=len(bad_lines), torn_bytes=torn_bytes),
             size_bytes=end + tail_bytes - torn_bytes,
@@ -169,6 +174,7 @@ class Reader:
         other.history = self.history.copy()
         other.ordinals, other.offsets = self.ordinals[:], self.offsets[:]
         other._set_aside = self._set_aside.copy()
+        other._not_allowed = self._not_allowed.copy()
         return other
 
     def read_part(self, data: bytes, offset: int) -> None:
@@ -251,6 +257,8 @@ class Reader:
             self.steered.append(line.steered)
         elif line.set_aside is not None:
             self._set_aside.update(line.set_aside.lines)
+        elif line.approval is not None:
+            self._judge(line.approval)
         elif self.header is None:
             self.header = line.thread
 
@@ -265,7 +273,15 @@ class Reader:
         for index in range(self._gap, len(self.ordinals)):
             self.ordinals[index] += hidden
 
+    def _judge(self, approval: ApprovalRecord) -> None:
+        """Note what a call waits for; an outcome that this version does not know allows nothing."""
+        if approval.outcome in ALLOWING:
+            self._not_allowed.discard(approval.call)
+        else:
+            self._not_allowed.add(approval.call)
+
     def _count_turn(self, turn: TurnRecord) -> None:
+        self._not_allowed.clear()
         self.turns = max(self.turns, _counted(turn.number))
         if turn.event == "start":
             self.began = turn

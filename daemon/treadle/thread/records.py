@@ -1,7 +1,7 @@
 """The lines of a thread file that are no messages.
 
 Each is an object with one key that names it: `thread` (the first line), `turn`, `compacted`,
-`rewound`, `steered` and `set_aside`.
+`rewound`, `steered`, `set_aside` and `approval`.
 Reading is lenient: what a newer build wrote is read as far as this one knows it.
 """
 
@@ -165,8 +165,36 @@ class SetAsideRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     at: str = ""
 
 
+class ApprovalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call that a person is to allow: first that it is asked, then what came of it.
+
+    Args:
+        call: the call's id.
+        tool: the tool's name.
+        digest: of the call's arguments as its message has them: SHA-256 of their JSON in UTF-8,
+            with sorted keys and without spaces.
+        outcome: `asked`, `allow_once`, `allow_session` or `deny`, as far as this version writes.
+        at: when.
+        by: who decided: the `client`, the `deadline`, `nobody` where nobody could be asked, or
+            `withdrawn` where the turn was stopped first; nothing as long as it is asked.
+    """
+
+    call: str
+    tool: str = ""
+    digest: str = ""
+    outcome: str = ""
+    at: str = ""
+    by: str = ""
+
+
 Record: TypeAlias = (
-    ThreadRecord | TurnRecord | CompactedRecord | RewoundRecord | SteeredRecord | SetAsideRecord
+    ThreadRecord
+    | TurnRecord
+    | CompactedRecord
+    | RewoundRecord
+    | SteeredRecord
+    | SetAsideRecord
+    | ApprovalRecord
 )
 
 
@@ -179,13 +207,19 @@ class RecordLine(msgspec.Struct, frozen=True, omit_defaults=True):
     rewound: RewoundRecord | None = None
     steered: SteeredRecord | None = None
     set_aside: SetAsideRecord | None = None
+    approval: ApprovalRecord | None = None
 
+
+# The outcomes by which a call may run.
+ALLOWING = ("allow_once", "allow_session")
 
 # How the line of a compaction begins: a thread is resumed from the last one.
 COMPACTED_START = b'{"compacted"'
 # How the line of a turn begins, and that of an accepted message: keys are looked for in these.
 TURN_START = b'{"turn"'
 STEERED_START = b'{"steered"'
+# How the line of an approval begins: whoever shows a thread looks for these.
+APPROVAL_START = b'{"approval"'
 
 
 def encode_record(record: Record) -> bytes:
@@ -238,6 +272,7 @@ _NAMES: dict[type[msgspec.Struct], str] = {
     RewoundRecord: "rewound",
     SteeredRecord: "steered",
     SetAsideRecord: "set_aside",
+    ApprovalRecord: "approval",
 }
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from treadle.secrets import Secrets, known
 from treadle.thread.message import Message, ToolCall, decode_line, encode_line
-from treadle.thread.records import CompactedRecord
+from treadle.thread.records import ApprovalRecord, CompactedRecord
 
 
 def without_secrets(line: bytes) -> bytes:
@@ -43,6 +43,14 @@ def compaction_without_secrets(record: CompactedRecord) -> CompactedRecord:
             msgspec.structs.replace(note, text=secrets.redact(note.text)) for note in record.notes
         ],
         summary=secrets.redact(record.summary),
+    )
+
+
+def approval_without_secrets(record: ApprovalRecord) -> ApprovalRecord:
+    """Return an approval whose call is named as the call's message names it."""
+    secrets = known()
+    return msgspec.structs.replace(
+        record, call=secrets.redact(record.call), tool=secrets.redact(record.tool)
     )
 
 

@@ -16,6 +16,8 @@ INTERRUPTED_TEXT = (
     "This call was interrupted before its result was recorded. "
     "It may have had effects: look before repeating it."
 )
+NEVER_ALLOWED_TEXT = "This call was never allowed by a person, so it did not run."
+NOT_RUN_TEXT = "This call was stopped before it began, so it did not run."
 # Some providers refuse a result that says nothing.
 EMPTY_RESULT_TEXT = "(no output)"
 # OpenAI refuses longer ids; only ids made here are held to it.
@@ -73,6 +75,11 @@ def distinct_calls(calls: Sequence[ToolCall], before: Sequence[Message]) -> list
 def interrupted_result(call: ToolCall) -> Message:
     """Make the result of a call whose own result was never recorded."""
     return Message("tool", INTERRUPTED_TEXT, tool_call_id=call.id, is_error=True)
+
+
+def denied_result(call: ToolCall) -> Message:
+    """Make the result of a call that nobody had allowed when its turn ended."""
+    return Message("tool", NEVER_ALLOWED_TEXT, tool_call_id=call.id, is_error=True)
 
 
 def unanswered_calls(messages: Sequence[Message]) -> list[ToolCall]:

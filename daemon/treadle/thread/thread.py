@@ -25,7 +25,14 @@ from treadle.thread.message import Message, Usage, now
 from treadle.thread.opening import take
 from treadle.thread.outcomes import TurnKeys, TurnOutcome, kept_key
 from treadle.thread.reading import Reading
-from treadle.thread.records import CompactedRecord, StopReason, TurnRecord
+from treadle.thread.records import (
+    ALLOWING,
+    ApprovalRecord,
+    CompactedRecord,
+    StopReason,
+    TurnRecord,
+)
+from treadle.thread.redaction import approval_without_secrets
 from treadle.thread.repair import view
 
 
@@ -276,6 +283,23 @@ class Thread:
     def say_accepted(self) -> None:
         """Say what was accepted for a turn that will not begin."""
         self._ledger.say_accepted()
+
+    async def record_approval(self, record: ApprovalRecord) -> bool:
+        """Keep that a person is asked about a call, or what came of it.
+
+        That it may run is on the device when this returns; nothing else suspends.
+
+        Returns:
+            Whether it is kept.
+
+        Raises:
+            ConfigurationError: the thread is closed.
+        """
+        self._ledger.require_open()
+        self._ledger.record(approval_without_secrets(record))
+        if record.outcome in ALLOWING:
+            await self._ledger.flush()
+        return self.storage == "ok"
 
     async def rewind(self, to: int) -> int:
         """End the conversation at an ordinal; what is beyond it stays in the file.
