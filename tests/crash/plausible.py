@@ -12,7 +12,7 @@ from crash.announced import Kept
 from crash.story import Teller, content_of, says
 
 # The text that stands for a result that a kill took, as far as it has to be told apart.
-INTERRUPTED = "This call was interrupted"
+INTERRUPTED = ("This call was interrupted", "This call was stopped before it began")
 
 
 def odd(thread: Kept, instance: str, teller: Teller) -> list[str]:

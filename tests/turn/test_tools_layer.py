@@ -17,7 +17,7 @@ from treadle.models.scripted import Reply, Scripted, ScriptedCall
 from treadle.sandbox.virtual import VirtualSandbox
 from treadle.thread.journal import Journal
 from treadle.thread.message import Message, ToolCall
-from treadle.thread.repair import INTERRUPTED_TEXT
+from treadle.thread.repair import INTERRUPTED_TEXT, NOT_RUN_TEXT
 from treadle.thread.replay import load
 from treadle.tools.tool import Tool, ToolContext, ToolError, tool
 from treadle.turn import tools as tools_layer
@@ -258,7 +258,12 @@ async def test_calls_that_waited_for_their_turn_are_answered_and_never_run(
 
     await cancelled(agent.start("go"), once=batch.ready)
 
-    assert results(path) == [(str(number), INTERRUPTED_TEXT) for number in range(4)]
+    assert results(path) == [
+        ("0", INTERRUPTED_TEXT),
+        ("1", INTERRUPTED_TEXT),
+        ("2", NOT_RUN_TEXT),
+        ("3", NOT_RUN_TEXT),
+    ]
     assert started == ["0", "1"]
 
 

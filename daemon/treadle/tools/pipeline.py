@@ -12,11 +12,13 @@ Owns that order, and that every call has an outcome. Refuses to know the turn an
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from treadle.stack.stack import App, Stack
 from treadle.thread.message import ToolCall
+from treadle.thread.repair import NOT_RUN_TEXT
 from treadle.tools.layers.execute import execute
 from treadle.tools.layers.failures import TellFailures
 from treadle.tools.layers.permit import Permit
@@ -66,12 +68,22 @@ async def run_call(
         pipeline: what it runs through, unless its tool has one of its own.
 
     Returns:
-        The outcome; every failure is one.
+        The outcome; every failure is one, and so is that the caller was cancelled before the
+        tool's handler began: then nothing has happened.
 
     Raises:
         asyncio.CancelledError: the caller was cancelled; the call may have had effects.
     """
     env = CallEnv(call, tools, context)
     tool = tools.get(call.name)
-    await (tool.pipeline if tool and tool.pipeline else pipeline)(env)
+    way = tool.pipeline if tool and tool.pipeline else pipeline
+    if way is DEFAULT:
+        # Nothing acts on it before `execute`; of another pipeline nobody knows that.
+        env.if_stopped = NOT_RUN_TEXT
+    try:
+        await way(env)
+    except asyncio.CancelledError:
+        if env.if_stopped is None:
+            raise
+        return ToolOutcome(env.if_stopped, ok=False, truncated=False)
     return ToolOutcome(env.content, env.ok, env.truncated)

@@ -144,6 +144,8 @@ class CallEnv:
         content: what the model reads, whether it went well or not.
         ok: it went well.
         truncated: the content is cut.
+        if_stopped: what the model reads where the call is stopped now, as long as nothing can
+            have happened; None where it may have had effects.
     """
 
     call: ToolCall
@@ -154,6 +156,7 @@ class CallEnv:
     content: str = ""
     ok: bool = True
     truncated: bool = False
+    if_stopped: str | None = None
 
 
 def tool(

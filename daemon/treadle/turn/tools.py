@@ -10,23 +10,22 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
-from typing import TypeAlias
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 from treadle.errors import ConfigurationError
 from treadle.permissions.policy import Policy
 from treadle.sandbox.sandbox import Sandbox
 from treadle.sandbox.virtual import VirtualSandbox
-from treadle.secrets import known
 from treadle.stack.stack import App
-from treadle.thread.message import Message, ToolCall, clean
-from treadle.thread.repair import INTERRUPTED_TEXT
+from treadle.thread.message import Message, ToolCall
+from treadle.thread.repair import INTERRUPTED_TEXT, NOT_RUN_TEXT
 from treadle.tools.pipeline import DEFAULT, ToolOutcome, run_call
 from treadle.tools.session import ToolSession
 from treadle.tools.tool import CallEnv, Tool, ToolContext
 from treadle.turn.env import Env
-from treadle.turn.events import ToolCallStarted, ToolProgressed, ToolResultLanded
+from treadle.turn.events import ToolCallStarted, ToolResultLanded
+from treadle.turn.progress import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +36,19 @@ PARALLEL_CALLS = 8
 # answered as interrupted.
 STOP_SECONDS = 2.0
 
-Run: TypeAlias = "asyncio.Task[tuple[ToolOutcome, float]]"
-"""A call on its way to its outcome and the seconds it took."""
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """A call on its way to its outcome.
+
+    Attributes:
+        task: brings the outcome, and the seconds it took.
+        has_its_turn: it waits no longer for others of its batch.
+    """
+
+    call: ToolCall
+    task: asyncio.Task[tuple[ToolOutcome, float]] = field(init=False)
+    has_its_turn: bool = False
 
 
 class Tools:
@@ -90,48 +100,44 @@ class Tools:
         However this ends, every call has exactly one result in the thread.
         """
         bound = asyncio.Semaphore(PARALLEL_CALLS)
-        batch = deque(
-            (call, asyncio.create_task(self._run(env, call, bound), name=call.name))
-            for call in calls
-        )
-        runs = [run for _, run in batch]
+        batch = deque(_Run(call) for call in calls)
+        for run in batch:
+            run.task = asyncio.create_task(self._run(env, run, bound), name=run.call.name)
+        tasks = [run.task for run in batch]
         try:
             while batch:
                 # Not `await run`: a tool that cancels itself must not seem to cancel the turn.
-                await asyncio.wait({batch[0][1]})
+                await asyncio.wait({batch[0].task})
                 await _land_first(env, batch)
         finally:
             try:
-                await _stop(runs)
+                await _stop(tasks)
             finally:
                 while batch:
                     await _land_first(env, batch)
 
     async def _run(
-        self, env: Env, call: ToolCall, bound: asyncio.Semaphore
+        self, env: Env, run: _Run, bound: asyncio.Semaphore
     ) -> tuple[ToolOutcome, float]:
+        call = run.call
         async with bound:
+            run.has_its_turn = True
             tool = self._tools.get(call.name)
             env.emit("tool_call", ToolCallStarted(call, tool.capability if tool else "none"))
             began = time.monotonic()
-            context = replace(self._context, call=call, progress=_progress_of(env, call))
-            outcome = await run_call(call, self._tools, context, self._pipeline)
+            progress = Progress(call, lambda told: env.emit("tool_progress", told))
+            context = replace(self._context, call=call, progress=progress)
+            try:
+                outcome = await run_call(call, self._tools, context, self._pipeline)
+            finally:
+                progress.end()
             return outcome, time.monotonic() - began
 
 
-def _progress_of(env: Env, call: ToolCall) -> Callable[[str, float | None, float | None], None]:
-    """Make what a call tells its progress by."""
-
-    def tell(message: str, done: float | None = None, total: float | None = None) -> None:
-        text = known().redact(clean(message))
-        env.emit("tool_progress", ToolProgressed(call, text, done, total))
-
-    return tell
-
-
-async def _land_first(env: Env, batch: deque[tuple[ToolCall, Run]]) -> None:
+async def _land_first(env: Env, batch: deque[_Run]) -> None:
     """Keep the result of the batch's first call, take the call out, tell whoever listens."""
-    call, run = batch[0]
+    run = batch[0]
+    call = run.call
     outcome, duration_seconds = _outcome(run)
     await env.append(
         Message("tool", outcome.content, tool_call_id=call.id, is_error=not outcome.ok)
@@ -143,17 +149,19 @@ async def _land_first(env: Env, batch: deque[tuple[ToolCall, Run]]) -> None:
     )
 
 
-def _outcome(run: Run) -> tuple[ToolOutcome, float]:
+def _outcome(run: _Run) -> tuple[ToolOutcome, float]:
     """Return what a call came to; one that did not end by itself was interrupted."""
-    if run.done() and not run.cancelled():
-        error = run.exception()
+    task = run.task
+    if task.done() and not task.cancelled():
+        error = task.exception()
         if error is None:
-            return run.result()
-        logger.error("a call of %s failed outside its pipeline", run.get_name(), exc_info=error)
-    return ToolOutcome(INTERRUPTED_TEXT, ok=False, truncated=False), 0.0
+            return task.result()
+        logger.error("a call of %s failed outside its pipeline", run.call.name, exc_info=error)
+    text = INTERRUPTED_TEXT if run.has_its_turn else NOT_RUN_TEXT
+    return ToolOutcome(text, ok=False, truncated=False), 0.0
 
 
-async def _stop(runs: Collection[Run]) -> None:
+async def _stop(runs: Collection[asyncio.Task[tuple[ToolOutcome, float]]]) -> None:
     """Cancel what still runs and wait, within a bound, until it has ended.
 
     Raises:

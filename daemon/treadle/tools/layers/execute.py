@@ -14,6 +14,7 @@ async def execute(env: CallEnv) -> None:
         ToolError: the deadline passed.
     """
     assert env.tool is not None, "Validate belongs around execute"
+    env.if_stopped = None
     deadline = asyncio.timeout(env.tool.deadline_seconds)
     try:
         async with deadline:

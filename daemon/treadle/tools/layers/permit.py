@@ -8,6 +8,7 @@ from treadle.permissions.approvals import Question
 from treadle.secrets import known
 from treadle.stack.stack import App
 from treadle.thread.message import clean
+from treadle.thread.repair import NEVER_ALLOWED_TEXT
 from treadle.tools.tool import CallEnv, Shown, ToolError
 
 # A line that a person takes in at a glance.
@@ -39,11 +40,18 @@ class Permit:
         verdict = policy.verdict(name, env.tool.capability)
         if verdict == "refuse":
             raise ToolError(REFUSED.format(name=name, mode=policy.mode))
-        if verdict == "ask" and not await env.context.session.approvals.permit(
-            _question(env, await _shown(env))
-        ):
+        if verdict == "ask" and not await _is_allowed(env):
             raise ToolError(DENIED.format(name=name))
         await self._app(env)
+
+
+async def _is_allowed(env: CallEnv) -> bool:
+    """Ask a person, unless that is known already."""
+    question = _question(env, await _shown(env))
+    before, env.if_stopped = env.if_stopped, NEVER_ALLOWED_TEXT
+    is_allowed = await env.context.session.approvals.permit(question)
+    env.if_stopped = before
+    return is_allowed
 
 
 async def _shown(env: CallEnv) -> Shown:
