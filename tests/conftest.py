@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from treadle.folders import CONFIG_VARIABLE, DATA_VARIABLE, LOG_VARIABLE
+from treadle.folders import CACHE_VARIABLE, CONFIG_VARIABLE, DATA_VARIABLE, LOG_VARIABLE
 from treadle.turn.agent import LINT_VARIABLE
 
 # What a person may have set, and what would make a test speak to a real endpoint.
@@ -30,5 +30,6 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "data"))
     monkeypatch.setenv(CONFIG_VARIABLE, str(tmp_path / "config"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setenv(LOG_VARIABLE, str(tmp_path / "logs"))
     monkeypatch.setenv(LINT_VARIABLE, "1")

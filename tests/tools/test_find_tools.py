@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.calls import Caller, in_memory, on_disk
+from support.peers import require_program
 from support.waiting import until_seen
 from treadle.sandbox.local import LocalSandbox
 from treadle.tools import grep as grep_module
@@ -48,8 +48,8 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     """Search by our own means, and by ripgrep where it is installed."""
     if request.param == "library":
         monkeypatch.setattr(ripgrep, "installed", lambda folder: None)
-    elif shutil.which("rg") is None:
-        pytest.skip("ripgrep is not installed")
+    else:
+        require_program("rg")
     return str(request.param)
 
 

@@ -50,6 +50,10 @@ async def move(
     return f"{to.x} {how} {steps} {tags}"
 
 
+class Tree(msgspec.Struct):
+    below: list[Tree]
+
+
 async def _run(tool: Tool, **arguments: Any) -> ToolOutcome:
     call = ToolCall("1", tool.spec.name, arguments)
     return await run_call(call, {tool.spec.name: tool}, CONTEXT)
@@ -62,7 +66,13 @@ def test_the_model_is_told_name_description_and_schema() -> None:
         {
             "type": "object",
             "properties": {
-                "to": {"$ref": "#/$defs/Point", "description": "where to, on the board."},
+                "to": {
+                    "title": "Point",
+                    "type": "object",
+                    "properties": {"x": {"type": "integer"}},
+                    "required": ["x"],
+                    "description": "where to, on the board.",
+                },
                 "how": {"enum": ["fast", "slow"], "description": "the speed"},
                 "steps": {
                     "type": "integer",
@@ -74,14 +84,6 @@ def test_the_model_is_told_name_description_and_schema() -> None:
             },
             "required": ["to", "how"],
             "additionalProperties": False,
-            "$defs": {
-                "Point": {
-                    "title": "Point",
-                    "type": "object",
-                    "properties": {"x": {"type": "integer"}},
-                    "required": ["x"],
-                }
-            },
         },
     )
     assert (move.capability, move.deadline_seconds) == ("write", CALL_DEADLINE_SECONDS)
@@ -131,7 +133,10 @@ def test_a_signature_that_a_model_cannot_be_told_is_refused_when_it_is_made() ->
     def unknown(a: Nowhere) -> str:  # type: ignore[name-defined] # noqa: F821 - the point of this test
         return str(a)
 
-    for function in (untyped, variadic, positional, unjsonable, ünï, unknown):
+    def recursive(a: Tree) -> str:
+        return str(a)
+
+    for function in (untyped, variadic, positional, unjsonable, ünï, unknown, recursive):
         with pytest.raises(ConfigurationError):
             tool(capability="read")(function)
 

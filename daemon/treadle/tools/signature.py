@@ -21,6 +21,7 @@ CONTEXT = "context"
 
 # Sections that end the description; what follows is for programmers, arguments aside.
 _SECTION = re.compile(r"^(Args|Arguments|Returns|Yields|Raises|Examples?|Note|Contract):")
+_REFERENCE = "#/$defs/{name}"
 _ARGUMENT = re.compile(r"^\*{0,2}(\w+)(?: \([^)]*\))?: *(.*)$")
 
 
@@ -86,13 +87,38 @@ def _struct(
 
 
 def _schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the struct's schema with an object at its root, as providers want it."""
-    (root,), parts = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
-    schema = parts.pop(root["$ref"].rpartition("/")[2])
+    """Return the struct's schema as every provider takes it: an object, without references.
+
+    Raises:
+        ValueError: a type holds itself, which no schema without references can say.
+    """
+    (root,), parts = msgspec.json.schema_components([struct], ref_template=_REFERENCE)
+    schema: dict[str, Any] = _inlined(root, parts, ())
     del schema["title"]
     if not schema["required"]:
         del schema["required"]
-    return {**schema, "$defs": parts} if parts else schema
+    return schema
+
+
+def _inlined(part: Any, parts: dict[str, Any], within: tuple[str, ...]) -> Any:
+    """Put in the place of every reference what it refers to.
+
+    Args:
+        part: a piece of a schema.
+        parts: what can be referred to, by name.
+        within: the names that this piece is a part of.
+    """
+    if isinstance(part, list):
+        return [_inlined(each, parts, within) for each in part]
+    if not isinstance(part, dict):
+        return part
+    own = {key: _inlined(value, parts, within) for key, value in part.items() if key != "$ref"}
+    if not isinstance(part.get("$ref"), str):
+        return own
+    name = part["$ref"].removeprefix(_REFERENCE.format(name=""))
+    if name in within:
+        raise ValueError(f"its type {name} holds itself")
+    return _inlined(parts[name], parts, (*within, name)) | own
 
 
 def _summary(text: str) -> str:
