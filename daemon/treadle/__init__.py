@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     # For type checkers and editors; a test keeps it in step with the table below.
+    from treadle.agents.described import Definition as Definition
     from treadle.models.openai import OpenAICompletion as OpenAICompletion
     from treadle.models.scripted import Reply as Reply
     from treadle.models.scripted import Scripted as Scripted
@@ -43,6 +44,7 @@ else:
     _HOMES = {
         "Agent": "treadle.turn.agent",
         "App": "treadle.stack.stack",
+        "Definition": "treadle.agents.described",
         "Env": "treadle.turn.env",
         "Inbox": "treadle.turn.steering",
         "LocalSandbox": "treadle.sandbox.local",

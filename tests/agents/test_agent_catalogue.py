@@ -6,10 +6,11 @@ import os
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from treadle.agents import catalogue as catalogue_module
+from treadle.agents import own_folder
 from treadle.agents.builtin import ASSISTANT
 from treadle.agents.catalogue import AgentProblem, Catalogue
 from treadle.agents.config import Config, ModelSettings
@@ -76,13 +77,13 @@ def test_a_file_that_did_not_change_is_not_read_again(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsed: list[Path] = []
-    honest = catalogue_module.parse_agent
+    honest = own_folder.parse_agent
 
-    def counting(path: Path, data: bytes) -> object:
+    def counting(path: Path, *arguments: Any) -> object:
         parsed.append(path)
-        return honest(path, data)
+        return honest(path, *arguments)
 
-    monkeypatch.setattr(catalogue_module, "parse_agent", counting)
+    monkeypatch.setattr(own_folder, "parse_agent", counting)
     path = _write(config, "inbox.md", "Sort.")
     os.utime(path, ns=(_OLD_NS, _OLD_NS))
     catalogue = Catalogue(config)
@@ -90,6 +91,10 @@ def test_a_file_that_did_not_change_is_not_read_again(
     assert len(parsed) == 1
     os.utime(path, ns=(_OLD_NS, _OLD_NS + 1))
     catalogue.find("inbox")
+    assert len(parsed) == 1  # it was touched, and says the same
+    path.write_text("Sift.")
+    os.utime(path, ns=(_OLD_NS, _OLD_NS))
+    assert catalogue.find("inbox").instructions == "Sift."
     assert len(parsed) == 2
 
 

@@ -1,89 +1,127 @@
-"""The agents there are: the files of the config folder and the built-in one.
+"""Every agent there is: the person's, the built-in one, and those of trusted workspaces.
 
-Owns when a file is read again, and that a broken one is a problem and never a crash: the last
-good definition stays in use. Variables that these files name as secret are held as such from the
-moment a file is read. Every method blocks on the disk for a moment; call them in a worker thread.
+Owns who goes before whom, and when files are read again: at each question. A workspace's agent
+has the name `<name>@<workspace>`, which no file of the person's loses to.
+Every method blocks on the disk for a moment; call them in a worker thread.
 """
 
 from __future__ import annotations
 
-import os
+import shlex
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from treadle.agents.builtin import ASSISTANT
-from treadle.agents.cached_file import CachedFile, unreadable
+from treadle.agents.cached_file import CachedFile, ReadFile
 from treadle.agents.config import CONFIG_NAME, Config, parse_config
 from treadle.agents.definition import AgentDefinition
-from treadle.agents.markdown import parse_agent
-from treadle.errors import InvalidAgent, InvalidParams, UnknownAgent
+from treadle.agents.naming import MARKDOWN_SUFFIX
+from treadle.agents.own_folder import OwnFolder
+from treadle.agents.trust import Trust
+from treadle.agents.workspace import Workspace, define, placed, read_workspace, tail_of
+from treadle.errors import InvalidAgent, UnknownAgent
 from treadle.secrets import hold
 from treadle.thread.message import clean
-from treadle.thread.paths import validate_name
 from treadle.tools.nearest import did_you_mean
 
-AGENTS_FOLDER = "agents"
-AGENT_SUFFIX = ".md"
+# Workspaces whose names are kept to explain why an agent of theirs cannot be had.
+_MOST_MET = 100
 
 
 @dataclass(frozen=True, slots=True)
 class AgentProblem:
-    """A file that cannot be used as it stands, and why."""
+    """A file that cannot be used as it stands, and why.
+
+    Args:
+        path: the file, or the folder that it lies in.
+        message: what is wrong and what is valid.
+        how: the command that mends it, where there is one.
+    """
 
     path: str
     message: str
+    how: str = ""
+
+
+# `Catalogue.list` is a method, so the type needs another name inside that class.
+_Broken: TypeAlias = list[InvalidAgent]
 
 
 class Catalogue:
-    """The agents and the configuration in a config folder, which need not exist.
-
-    Two files whose names differ only by case are two agents, where the file system holds both;
-    a name is always taken exactly as its file spells it.
-    """
+    """The agents and the configuration in a config folder, which need not exist."""
 
     def __init__(self, config: Path) -> None:
-        self._agents_folder = config / AGENTS_FOLDER
+        self.trust = Trust(config)
+        self._own = OwnFolder(config)
         self._config_file = CachedFile(config / CONFIG_NAME, _parse_config)
-        self._agent_files: dict[str, CachedFile[AgentDefinition]] = {}
+        self._defined: dict[Path, _Defined] = {}
+        self._met: dict[str, Path] = {}
         self._lock = threading.Lock()
 
     def find(self, name: str) -> AgentDefinition:
         """Return an agent as its file says now, or as it last said in a form that can be used.
 
         Raises:
-            UnknownAgent: there is no such agent; the message names the nearest ones.
+            UnknownAgent: there is no such agent; the message names the nearest ones, or what
+                makes a workspace's agent one.
             InvalidAgent: its file is broken and never was good.
         """
         with self._lock:
-            names = self._names()
-            if name in names:
-                return self._file(name).get()
+            files, _ = self._own.look()
+            if name in files:
+                return self._own.get(files[name])
             if name == ASSISTANT.name:
                 return ASSISTANT
-            self._agent_files.pop(name, None)
-        guess = did_you_mean(name, [*names, ASSISTANT.name])
+            if "@" in name and (found := self._in_workspaces(name)):
+                return found
+        guess = did_you_mean(name, [*files, ASSISTANT.name])
         raise UnknownAgent(
             f"there is no agent {name!r}.{guess} "
-            f"An agent is a file <name>{AGENT_SUFFIX} in {self._agents_folder}"
+            f"An agent is a file <name>{MARKDOWN_SUFFIX} in {self._own.path}"
         )
 
-    def list(self) -> tuple[list[AgentDefinition], list[AgentProblem]]:
-        """Return every agent by name, and every problem of the config folder's files."""
+    def list(
+        self, workspaces: Iterable[Path] = ()
+    ) -> tuple[list[AgentDefinition], list[AgentProblem]]:
+        """Return every agent by name, and every problem of the files that should be some.
+
+        Args:
+            workspaces: the folders whose own agents are listed too, where they are trusted.
+        """
         with self._lock:
             agents = {ASSISTANT.name: ASSISTANT}
             problems = [*self._config_problems()]
+            for folder in workspaces:
+                found, wrong = self._of_workspace(folder)
+                agents |= found
+                problems += wrong
             try:
-                names = self._names()
+                files, unused = self._own.look()
             except InvalidAgent as unlisted:
-                return [*agents.values()], [*problems, _problem(unlisted)]
-            for name in names:
-                good, error = self._file(name).read()
+                files, unused = {}, [unlisted]
+            problems += map(_problem, unused)
+            for name, file in files.items():
+                good, error = self._own.read(file)
                 problems += [_problem(error)] if error else ()
                 agents.pop(name, None)
                 agents |= {name: good} if good else {}
         return [agents[name] for name in sorted(agents)], problems
+
+    def untrusted(self, workspaces: Iterable[Path]) -> Sequence[Workspace]:
+        """Return the workspaces that have agents and are not trusted as they are now."""
+        found = []
+        for folder in workspaces:
+            try:
+                workspace = read_workspace(folder)
+            except InvalidAgent:
+                # One of the problems that are listed; there is nothing that could be trusted.
+                continue
+            if workspace and not self.trust.holds(workspace.folder, workspace.digest):
+                found.append(workspace)
+        return found
 
     def config(self) -> Config:
         """Return the person's configuration; the defaults where there is no file.
@@ -94,29 +132,69 @@ class Catalogue:
         with self._lock:
             return self._config_file.get(default=Config())
 
-    def _names(self) -> Sequence[str]:
-        """Return the names of all agent files, sorted; hidden files and other kinds are none.
+    def config_state(self) -> tuple[Config | None, str]:
+        """Return the configuration in use, if any, and what is wrong with its file."""
+        with self._lock:
+            config, error = self._config_file.read(default=Config())
+            return config, error.message if error else ""
+
+    def _in_workspaces(self, name: str) -> AgentDefinition | None:
+        """Return a workspace's agent, from wherever it is asked for; None where nothing is known.
 
         Raises:
-            InvalidAgent: the folder is there and cannot be listed.
+            UnknownAgent: its workspace is not trusted, or has no such agent.
+            InvalidAgent: its file is broken.
         """
-        try:
-            files = os.listdir(self._agents_folder)  # noqa: PTH208 - names are wanted, not paths
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise unreadable(self._agents_folder, error) from error
-        return sorted(
-            file.removesuffix(AGENT_SUFFIX)
-            for file in files
-            if file.endswith(AGENT_SUFFIX) and not file.startswith(".")
-        )
+        tail = name.rpartition("@")[2]
+        known = [*map(Path, (grant.path for grant in self.trust.list())), *self._met.values()]
+        folder = next((each for each in known if tail_of(each) == tail), None)
+        workspace = read_workspace(folder) if folder else None
+        if workspace is None or folder is None:
+            return None
+        if not self.trust.holds(workspace.folder, workspace.digest):
+            raise UnknownAgent(f"there is no agent {name!r}: {self._untrusted(workspace)}")
+        agents, problems = self._definitions(workspace)
+        if name in agents:
+            return placed(agents[name])
+        stem = name.rpartition("@")[0]
+        if broken := next((each for each in problems if _stem(each) == stem), None):
+            raise InvalidAgent(broken.message, path=broken.data["path"])
+        raise UnknownAgent(f"there is no agent {name!r}.{did_you_mean(name, agents)}")
 
-    def _file(self, name: str) -> CachedFile[AgentDefinition]:
-        if name not in self._agent_files:
-            path = self._agents_folder / f"{name}{AGENT_SUFFIX}"
-            self._agent_files[name] = CachedFile(path, _parse_named)
-        return self._agent_files[name]
+    def _of_workspace(
+        self, folder: Path
+    ) -> tuple[dict[str, AgentDefinition], Sequence[AgentProblem]]:
+        """Return a workspace's agents by name, and what is wrong with them."""
+        try:
+            workspace = read_workspace(folder)
+        except InvalidAgent as error:
+            return {}, [_problem(error)]
+        if workspace is None:
+            return {}, ()
+        if len(self._met) < _MOST_MET:
+            self._met[tail_of(workspace.folder)] = workspace.folder
+        if not self.trust.holds(workspace.folder, workspace.digest):
+            message = self._untrusted(workspace)
+            how = trust_command(workspace.folder)
+            return {}, [AgentProblem(clean(str(workspace.agents_folder)), clean(message), how)]
+        agents, problems = self._definitions(workspace)
+        return agents, [*map(_problem, problems)]
+
+    def _definitions(self, workspace: Workspace) -> tuple[dict[str, AgentDefinition], _Broken]:
+        """Return what a trusted workspace defines; parsed and run once for what it holds."""
+        known = self._defined.get(workspace.folder)
+        if known is None or known.digest != workspace.digest:
+            known = _Defined(workspace.digest, *define(workspace))
+            self._defined[workspace.folder] = known
+            _hold(*(agent.api_key_env for agent in known.agents.values()))
+        return known.agents, known.problems
+
+    def _untrusted(self, workspace: Workspace) -> str:
+        """Say that a workspace is not trusted, and what trusts it."""
+        changed = self.trust.of(workspace.folder) is not None
+        why = "have changed since they were trusted" if changed else "are not trusted"
+        command = trust_command(workspace.folder)
+        return f"the agents of {workspace.folder} {why}; look at them, then run: {command}"
 
     def _config_problems(self) -> Sequence[AgentProblem]:
         config, error = self._config_file.read(default=Config())
@@ -125,22 +203,25 @@ class Catalogue:
         return [*problems, _problem(error)] if error else problems
 
 
-def _parse_named(path: Path, data: bytes) -> AgentDefinition:
-    """Parse an agent's file whose name can be an agent's.
-
-    Raises:
-        InvalidAgent: the file or its name is wrong.
-    """
-    try:
-        validate_name(path.stem, "the file's name")
-    except InvalidParams as error:
-        raise InvalidAgent(f"{error.message}; rename {path.name!r}", path=str(path)) from error
-    agent = parse_agent(path, data)
-    _hold(agent.api_key_env)
-    return agent
+def trust_command(folder: Path) -> str:
+    """Return the command that trusts a workspace."""
+    return f"treadle trust {shlex.quote(clean(str(folder)))}"
 
 
-def _parse_config(path: Path, data: bytes) -> Config:
+@dataclass(frozen=True, slots=True)
+class _Defined:
+    """What a workspace defined when its files were these."""
+
+    digest: str
+    agents: dict[str, AgentDefinition]
+    problems: _Broken
+
+
+def _stem(error: InvalidAgent) -> str:
+    return Path(error.data["path"]).stem
+
+
+def _parse_config(path: Path, data: bytes, read: ReadFile) -> Config:
     config = parse_config(path, data)
     search_key = config.search.api_key_env if config.search else None
     _hold(config.models.api_key_env, search_key, *config.secrets.names)

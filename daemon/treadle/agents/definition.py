@@ -7,15 +7,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from treadle.permissions.modes import PermissionMode
 from treadle.permissions.policy import Policy
+from treadle.stack.stack import LayerFactory
+from treadle.tools.tool import Tool
+from treadle.turn.env import Env
 
 SandboxKind: TypeAlias = Literal["virtual", "local"]
 
 # The source of an agent that has no file.
 BUILT_IN = "built-in"
+
+
+class OwnLayer(NamedTuple):
+    """A layer that an agent brings, and what it is made with."""
+
+    layer: LayerFactory[Env]
+    options: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,9 @@ class AgentDefinition:
         fetch_allow: the hosts that its tool `fetch` reaches, and their subdomains.
         max_turns: how many model calls one prompt may make.
         source: its file's path, or `built-in`.
+        own_tools: tools that it brings, beside the built-in ones.
+        own_layers: layers that it brings, outermost first.
+        workspace: the folder of the project that it belongs to; None where it is the person's.
     """
 
     name: str
@@ -51,6 +64,9 @@ class AgentDefinition:
     fetch_allow: tuple[str, ...] = ()
     max_turns: int | None = None
     source: str = BUILT_IN
+    own_tools: tuple[Tool, ...] = ()
+    own_layers: tuple[OwnLayer, ...] = ()
+    workspace: Path | None = None
 
     @property
     def policy(self) -> Policy:

@@ -1,6 +1,7 @@
 """The front matter of a Markdown file: where it stands, and its keys as plain values.
 
-Owns the YAML that is taken: one level of keys, each once, no aliases, no tags of programs.
+Owns what text such a file may be, and the YAML that is taken: one level of keys, each once, no
+aliases, no tags of programs.
 Refuses to know what the keys mean.
 """
 
@@ -9,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from treadle.agents.checks import FILE_LIMIT_BYTES
 
 if TYPE_CHECKING:
     import yaml
@@ -36,6 +39,29 @@ class Entry:
     key: str
     value: Any
     line: int | None
+
+
+def decode(data: bytes) -> str:
+    """Return a file's text.
+
+    Raises:
+        FrontMatterError: it is too large, no UTF-8, or no text.
+    """
+    if len(data) > FILE_LIMIT_BYTES:
+        raise FrontMatterError(f"the file is larger than {FILE_LIMIT_BYTES // 1024} KiB")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise FrontMatterError("the file is not UTF-8; save it as UTF-8", line) from error
+    if "\0" in text:
+        raise FrontMatterError("the file holds a NUL", text[: text.index("\0")].count("\n") + 1)
+    return text
+
+
+def without_last_line_end(body: str) -> str:
+    """Return a text without the line end that every file ends with."""
+    return body.removesuffix("\n").removesuffix("\r") if body.endswith("\n") else body
 
 
 def split(text: str) -> tuple[str, str]:

@@ -10,31 +10,47 @@ from typing import Any, get_args
 
 from treadle.agents import checks
 from treadle.agents.definition import AgentDefinition, SandboxKind
-from treadle.agents.front_matter import Entry, FrontMatterError, read_entries, split
+from treadle.agents.front_matter import (
+    Entry,
+    FrontMatterError,
+    decode,
+    read_entries,
+    split,
+    without_last_line_end,
+)
+from treadle.agents.includes import Shelf, expand
 from treadle.errors import InvalidAgent
 from treadle.permissions.modes import MODES
 from treadle.tools.builtin import BUILTIN
 
 
-def parse_agent(path: Path, data: bytes) -> AgentDefinition:
+def parse_agent(
+    path: Path, data: bytes, shelf: Shelf | None = None, base: Path | None = None
+) -> AgentDefinition:
     """Read an agent's file.
 
     Args:
         path: where it lies; its stem is the agent's name.
         data: what it holds.
+        shelf: where files lie that its instructions include; without one a line that would
+            include is text.
+        base: the folder that a relative `cwd` starts from; without one it must be absolute.
 
     Raises:
         InvalidAgent: it cannot be used; the message names the line, the key and what is valid.
     """
     try:
-        front_matter, body = split(_decode(data))
-        fields = _fields(read_entries(front_matter))
+        text = decode(data)
+        front_matter, body = split(text)
+        fields = _fields(read_entries(front_matter), base)
+        first_line = text[: len(text) - len(body)].count("\n") + 1
+        instructions = without_last_line_end(body)
+        if shelf is not None:
+            instructions = expand(instructions, path, first_line, shelf)
     except FrontMatterError as error:
         where = path.name if error.line is None else f"{path.name}, line {error.line}"
         raise InvalidAgent(f"{where}: {error.message}", path=str(path)) from error
-    return AgentDefinition(
-        name=path.stem, instructions=_without_last_line_end(body), source=str(path), **fields
-    )
+    return AgentDefinition(name=path.stem, instructions=instructions, source=str(path), **fields)
 
 
 _CHECKS: dict[str, checks.Check] = {
@@ -54,36 +70,49 @@ _CHECKS: dict[str, checks.Check] = {
 _LATER = ("mcp_servers", "mcp_allow", "skills", "compaction")
 
 
-def _decode(data: bytes) -> str:
-    if len(data) > checks.FILE_LIMIT_BYTES:
-        raise FrontMatterError(f"the file is larger than {checks.FILE_LIMIT_BYTES // 1024} KiB")
+def checked(key: str, value: Any) -> Any:
+    """Return the value of a key as the definition has it.
+
+    Raises:
+        ValueError: there is no such key, or it cannot hold this; what is valid is named.
+    """
+    if key not in _CHECKS:
+        raise ValueError(checks.unknown_key(key, _CHECKS, _LATER))
     try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise FrontMatterError("the file is not UTF-8; save it as UTF-8", line) from error
-    if "\0" in text:
-        raise FrontMatterError("the file holds a NUL", text[: text.index("\0")].count("\n") + 1)
-    return text
+        return _CHECKS[key](value)
+    except ValueError as error:
+        raise ValueError(f"{key} {error}") from error
 
 
-def _fields(entries: list[Entry]) -> dict[str, Any]:
+def check_together(fields: dict[str, Any]) -> None:
+    """Set what a `cwd` implies.
+
+    Raises:
+        ValueError: it has none of it.
+    """
+    if "cwd" in fields and fields.setdefault("sandbox", "local") == "virtual":
+        raise ValueError("cwd means nothing in a virtual sandbox; remove one of the two")
+
+
+def _fields(entries: list[Entry], base: Path | None) -> dict[str, Any]:
     """Check every entry; return the fields of the definition."""
     fields: dict[str, Any] = {}
     for entry in entries:
-        if entry.key not in _CHECKS:
-            raise FrontMatterError(checks.unknown_key(entry.key, _CHECKS, _LATER), entry.line)
         try:
-            fields[entry.key] = _CHECKS[entry.key](entry.value)
+            fields[entry.key] = checked(entry.key, _from(base, entry))
         except ValueError as error:
-            raise FrontMatterError(f"{entry.key} {error}", entry.line) from error
-    if "cwd" in fields and fields.setdefault("sandbox", "local") == "virtual":
+            raise FrontMatterError(str(error), entry.line) from error
+    try:
+        check_together(fields)
+    except ValueError as error:
         line = next(entry.line for entry in entries if entry.key == "cwd")
-        raise FrontMatterError(
-            "cwd means nothing in a virtual sandbox; remove one of the two", line
-        )
+        raise FrontMatterError(str(error), line) from error
     return fields
 
 
-def _without_last_line_end(body: str) -> str:
-    return body.removesuffix("\n").removesuffix("\r") if body.endswith("\n") else body
+def _from(base: Path | None, entry: Entry) -> Any:
+    """Return an entry's value; a relative folder as the absolute one that it means."""
+    is_folder = entry.key == "cwd" and isinstance(entry.value, str) and entry.value.strip()
+    if base is None or not is_folder or entry.value.startswith("~"):
+        return entry.value
+    return str(base / entry.value.strip())

@@ -68,11 +68,13 @@ def narrow(definition: AgentDefinition, options: SessionOptions) -> AgentDefinit
         WouldWiden: an option asks for more than the agent has; `field` names it.
         InvalidParams: an option names a folder, a tool or a mode that is not there.
     """
+    tools, own_tools = _tools(definition, options.tools)
     return replace(
         definition,
         cwd=_cwd(definition, options.cwd),
         model=_model(definition, options.model),
-        tools=_tools(definition, options.tools),
+        tools=tools,
+        own_tools=own_tools,
         permissions=_permissions(definition, options.permissions),
         max_turns=_max_turns(definition, options.max_turns),
     )
@@ -90,12 +92,18 @@ def advertised_tools(definition: AgentDefinition, config: Config | None = None) 
         for name, tool in BUILTIN.items()
         if (definition.tools is None or name in definition.tools)
         and (tool.capability != "shell" or definition.sandbox == "local")
-        and definition.policy.verdict(name, tool.capability) != "refuse"
+        and _can_be_allowed(tool, definition)
         and tool not in lacking
     )
     # There are jobs only where commands are run.
-    runs = any(tool.capability == "shell" for tool in told)
-    return told if runs else tuple(tool for tool in told if tool is not jobs)
+    if not any(tool.capability == "shell" for tool in told):
+        told = tuple(tool for tool in told if tool is not jobs)
+    own = definition.own_tools
+    return told + tuple(tool for tool in own if _can_be_allowed(tool, definition))
+
+
+def _can_be_allowed(tool: Tool, definition: AgentDefinition) -> bool:
+    return definition.policy.verdict(tool.spec.name, tool.capability) != "refuse"
 
 
 def _cwd(definition: AgentDefinition, wanted: Path | None) -> Path | None:
@@ -129,22 +137,29 @@ def _model(definition: AgentDefinition, wanted: str | None) -> str | None:
     return wanted.strip()
 
 
-def _tools(definition: AgentDefinition, wanted: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def _tools(
+    definition: AgentDefinition, wanted: tuple[str, ...] | None
+) -> tuple[tuple[str, ...] | None, tuple[Tool, ...]]:
+    """Return the names of the built-in tools that are left, and the agent's own that are."""
     if wanted is None:
-        return definition.tools
-    own = tuple(BUILTIN) if definition.tools is None else definition.tools
+        return definition.tools, definition.own_tools
+    built_in = tuple(BUILTIN) if definition.tools is None else definition.tools
+    brought = tuple(tool.spec.name for tool in definition.own_tools)
     for name in wanted:
-        if name not in BUILTIN:
-            guess = did_you_mean(name, BUILTIN)
+        if name not in BUILTIN and name not in brought:
+            known = (*BUILTIN, *brought)
             raise InvalidParams(
-                f"there is no tool {name!r}.{guess} There are: {', '.join(BUILTIN)}",
+                f"there is no tool {name!r}.{did_you_mean(name, known)} "
+                f"There are: {', '.join(known)}",
                 path="options.tools",
             )
-        if name not in own:
-            raise WouldWiden(
-                f"the agent has no tool {name}; it has: {', '.join(own) or 'none'}", field="tools"
-            )
-    return tuple(name for name in own if name in wanted)
+        if name not in built_in and name not in brought:
+            has = ", ".join((*built_in, *brought)) or "none"
+            raise WouldWiden(f"the agent has no tool {name}; it has: {has}", field="tools")
+    return (
+        tuple(name for name in built_in if name in wanted),
+        tuple(tool for tool in definition.own_tools if tool.spec.name in wanted),
+    )
 
 
 def _permissions(definition: AgentDefinition, wanted: PermissionMode | None) -> PermissionMode:

@@ -137,6 +137,7 @@ class Opened:
             completion=self._completion(spec),
             inbox=inbox,
             max_retries=config.models.max_retries,
+            own_layers=definition.own_layers,
         )
 
     @property

@@ -7,6 +7,7 @@ Order is policy, so it stands here to be read at once:
     ToolResultLoop    everything below sees every pass
     Steering          what is said meanwhile enters between two passes, and is kept at any end
     MaxIterations     the loop's guard
+    an agent's own    sees every pass, as the agent's file says
     Tools             one model call and the results of what it called
     Retry             that one model call, and no tool, is made again where it failed
     completion
@@ -14,11 +15,12 @@ Order is policy, so it stands here to be read at once:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from treadle.permissions.policy import Policy
 from treadle.sandbox.sandbox import Sandbox
-from treadle.stack.stack import App
+from treadle.stack.stack import App, LayerFactory
 from treadle.thread.thread import Thread
 from treadle.tools.session import ToolSession
 from treadle.tools.tool import Tool
@@ -45,6 +47,7 @@ def default_agent(
     session: ToolSession | None = None,
     inbox: Inbox | None = None,
     max_retries: int = DEFAULT_MAX_RETRIES,
+    own_layers: Sequence[tuple[LayerFactory[Env], Mapping[str, Any]]] = (),
 ) -> Agent:
     """Stack the layers of an agent that the daemon runs.
 
@@ -59,16 +62,21 @@ def default_agent(
         session: what lives from one tool call to the next, also in another turn.
         inbox: what is said to a turn while it runs; without one nothing can be.
         max_retries: how often one model call is made again.
+        own_layers: the agent's own layers and what each is made with, outermost first.
     """
     inbox = inbox or Inbox()
-    return (
+    agent = (
         Agent()
         .use(SessionLog, thread=thread)
         .use(SystemPrompt, text=instructions)
         .use(ToolResultLoop, inbox=inbox)
         .use(Steering, inbox=inbox)
         .use(MaxIterations, limit=max_turns)
-        .use(Tools, tools=tools, sandbox=sandbox, policy=policy, session=session)
+    )
+    for layer, options in own_layers:
+        agent.use(layer, **options)
+    return (
+        agent.use(Tools, tools=tools, sandbox=sandbox, policy=policy, session=session)
         .use(Retry, max_retries=max_retries)
         .run(completion)
     )
