@@ -17,6 +17,7 @@ from treadle.runtime.services import Services
 from treadle.thread import whole
 from treadle.thread.fork import fork
 from treadle.thread.paths import thread_path
+from treadle.thread.tasks import delete_with_tasks
 from treadle.thread.thread import Thread
 
 T = TypeVar("T")
@@ -43,13 +44,13 @@ def open_stored(pair: Pair, services: Services) -> Thread:
 
 
 def delete_stored(pair: Pair, services: Services) -> bool:
-    """Delete a pair's thread; return whether there was one.
+    """Delete a pair's thread and those of its tasks; return whether there was one.
 
     Raises:
         RequestFailed: it is held by another process, or cannot be deleted.
     """
-    path = stored_path(pair, services)
-    return _past_expiry(lambda: whole.delete_thread(path), services)
+    data = services.folders.data
+    return _past_expiry(lambda: delete_with_tasks(data, *pair), services)
 
 
 def copy_stored(

@@ -13,10 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from treadle.errors import ThreadUnreadable
 from treadle.thread.files import check_regular
+from treadle.thread.header import read_header
 from treadle.thread.lock import holder
 from treadle.thread.message import LINE_START, rfc3339
 from treadle.thread.paths import (
@@ -26,12 +25,10 @@ from treadle.thread.paths import (
     decode_name,
     thread_path,
 )
-from treadle.thread.records import decode_record
+from treadle.thread.task import task_of, task_thread
 
 # Counted piece by piece, so that a list never holds a whole thread in memory.
 CHUNK_BYTES = 1 << 20
-# A first line is a few hundred bytes; one that is longer is no header.
-HEADER_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +72,7 @@ class Listed:
     updated_ns: int
     size_bytes: int
     may_be_held: bool
+    is_task: bool = False
 
 
 class ThreadIndex:
@@ -91,6 +89,7 @@ class ThreadIndex:
         self._data = data
         self._pairs: dict[str, tuple[str, str]] = {}
         self._counts: dict[str, _Count] = {}
+        self._tasks: dict[str, tuple[int, bool]] = {}  # by inode: the first line never changes
 
     def scan(self) -> tuple[list[Listed], list[ThreadProblem]]:
         """Find every stored thread, newest first, and what had to be left out; it blocks."""
@@ -102,6 +101,7 @@ class ThreadIndex:
         seen = {one.path for one in found}
         self._pairs = {path: pair for path, pair in self._pairs.items() if path in seen}
         self._counts = {path: count for path, count in self._counts.items() if path in seen}
+        self._tasks = {path: known for path, known in self._tasks.items() if path in seen}
         found.sort(key=lambda one: (-one.updated_ns, one.agent, one.instance))
         return found, problems
 
@@ -162,7 +162,15 @@ class ThreadIndex:
             # Most threads are held by nobody; this tells so cheaper than looking for the holder.
             # Through a link it may be another file's lock.
             may_be_held=lock in locks or entry.is_symlink(),
+            is_task=task_of(pair[1]) is not None and self._is_task(entry.path, status, pair),
         )
+
+    def _is_task(self, path: str, status: os.stat_result, pair: tuple[str, str]) -> bool:
+        known = self._tasks.get(path)
+        if known is None or known[0] != status.st_ino:
+            is_task = task_thread(Path(path), pair) is not None
+            known = self._tasks[path] = status.st_ino, is_task
+        return known[1]
 
 
 class _Count(NamedTuple):
@@ -220,12 +228,7 @@ def pair_of(data: Path, path: Path) -> tuple[str, str]:
     agent, instance = decode_name(path.parent.name), decode_name(path.stem)
     if agent is not None and instance is not None:
         return agent, instance
-    with path.open("rb") as file:
-        line = file.readline(HEADER_BYTES)
-    try:
-        header = decode_record(line).thread
-    except (msgspec.MsgspecError, RecursionError):
-        header = None
+    header = read_header(path)
     if header is None or thread_path(data, header.agent, header.instance) != path:
         raise NotOurs("neither its name nor its first line says whose thread this is")
     return header.agent, header.instance

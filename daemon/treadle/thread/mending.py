@@ -10,6 +10,8 @@ import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from treadle.errors import StorageDegraded, ThreadUnreadable
 from treadle.thread.accepted import accepted
 from treadle.thread.attachments import referenced
@@ -39,14 +41,14 @@ class Found:
     size_bytes: int
 
 
-def take_over(ledger: Ledger, path: Path, lock: ThreadLock, pair: tuple[str, str]) -> Found:
+def take_over(ledger: Ledger, path: Path, lock: ThreadLock, header: ThreadRecord) -> Found:
     """Hold what is in a thread's file, then make it fit to be written to; it blocks.
 
     Args:
         ledger: what is to hold it, in place of whatever it held.
         path: the file.
         lock: the right to write it.
-        pair: whose thread it is, for the first line of a new file.
+        header: the first line of a new file, but for the time.
 
     Raises:
         ThreadUnreadable: it cannot be opened, or was written by a newer version; nothing was
@@ -67,7 +69,7 @@ def take_over(ledger: Ledger, path: Path, lock: ThreadLock, pair: tuple[str, str
     ledger.steered = loaded.steered
     ledger.turns = loaded.turns
     try:
-        report = _mend(ledger, journal, loaded, pair)
+        report = _mend(ledger, journal, loaded, header)
     except BaseException:
         # A journal that is closed is not current, so the next turn reads and mends again.
         journal.close()
@@ -87,14 +89,14 @@ def _delete_orphans(ledger: Ledger, path: Path) -> None:
         logger.warning("bytes of an earlier thread stay beside %s: %s", path, error)
 
 
-def _mend(ledger: Ledger, journal: Journal, loaded: Loaded, pair: tuple[str, str]) -> LoadReport:
+def _mend(ledger: Ledger, journal: Journal, loaded: Loaded, header: ThreadRecord) -> LoadReport:
     """Write what a kill has kept from the file; return what was wrong with it."""
     if loaded.report.torn_bytes:
         journal.set_tail_aside(loaded.size_bytes)
     if loaded.lacks_line_end:
         journal.end_last_line()
     if loaded.size_bytes == 0:
-        ledger.record(ThreadRecord(FORMAT_VERSION, *pair, now()))
+        ledger.record(msgspec.structs.replace(header, created=now()))
     if loaded.bad_lines:
         _set_aside(ledger, journal, loaded.bad_lines)
     if loaded.began is None:

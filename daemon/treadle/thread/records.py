@@ -48,6 +48,13 @@ class Forked(msgspec.Struct, frozen=True, omit_defaults=True):
     at: int = -1
 
 
+class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The pair in whose turn a sub-agent's thread was begun."""
+
+    agent: str = ""
+    instance: str = ""
+
+
 class ThreadRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the first line says: the format's version and whose thread this is."""
 
@@ -56,6 +63,7 @@ class ThreadRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     instance: str = ""
     created: str = ""
     forked: Forked | None = None
+    parent: Parent | None = None
 
 
 class TurnRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -35,6 +35,8 @@ from treadle.thread.paths import (
 )
 from treadle.thread.records import FORMAT_VERSION, RecordLine, ThreadRecord
 from treadle.thread.replay import UNREADABLE, decode, lines_of, opened
+from treadle.thread.task import TaskThread
+from treadle.thread.tasks import all_tasks
 from treadle.thread.whole import delete_thread
 
 DAY_NS = 86_400 * 10**9
@@ -70,6 +72,7 @@ class Due:
         updated_ns: when it was last written.
         size_bytes: how large it was then.
         stays: why it is kept all the same; empty where it may go.
+        tasks: the threads of its tasks, which stay with it and go with it.
     """
 
     path: Path
@@ -78,6 +81,7 @@ class Due:
     updated_ns: int
     size_bytes: int
     stays: str = ""
+    tasks: tuple[TaskThread, ...] = ()
 
 
 def look(data: Path, policy: Policy, now_ns: int) -> Iterator[Due]:
@@ -88,10 +92,15 @@ def look(data: Path, policy: Policy, now_ns: int) -> Iterator[Due]:
         policy: what is kept.
         now_ns: the time.
     """
-    for path, status in _due(_by_age(data), policy, now_ns):
+    tasks = _tasks_by_parent(data)
+    theirs = {task.path for found in tasks.values() for task in found}
+    found = [each for each in _by_age(data) if each[0] not in theirs]
+    for path, status in _due(found, policy, now_ns):
+        own = tasks.get(path, ())
         try:
             agent, instance = _prove(data, path, status, now_ns)
-            due = Due(path, agent, instance, status.st_mtime_ns, status.st_size)
+            _prove_tasks(data, own, (agent, instance), now_ns)
+            due = Due(path, agent, instance, status.st_mtime_ns, status.st_size, tasks=own)
         except FileNotFoundError:
             continue  # it was deleted while we looked
         except _Stays as why:
@@ -114,7 +123,12 @@ def delete(due: Due, now_ns: int, is_open: Callable[[str, str], bool] = lambda *
     """
 
     def may_go() -> bool:
-        return not is_open(due.agent, due.instance) and _is_as_it_was(due, now_ns)
+        pairs = [(due.agent, due.instance), *(task.pair for task in due.tasks)]
+        if any(is_open(*pair) for pair in pairs) or not _is_as_it_was(due, now_ns):
+            return False
+        for task in due.tasks:
+            delete_thread(task.path)
+        return True
 
     try:
         return delete_thread(due.path, may_go=may_go)
@@ -154,6 +168,33 @@ def _by_age(data: Path) -> list[tuple[Path, os.stat_result]]:
         with contextlib.suppress(OSError):
             found.append((path, path.lstat()))
     return sorted(found, key=lambda each: (-each[1].st_mtime_ns, each[0]))
+
+
+def _tasks_by_parent(data: Path) -> dict[Path, tuple[TaskThread, ...]]:
+    """Return the threads of tasks by their parent's file; without a parent they are as others."""
+    found: dict[Path, tuple[TaskThread, ...]] = {}
+    for task in all_tasks(data):
+        parent = thread_path(data, *task.parent)
+        if parent in found or parent.exists():
+            found[parent] = (*found.get(parent, ()), task)
+    return found
+
+
+def _prove_tasks(
+    data: Path, tasks: tuple[TaskThread, ...], parent: tuple[str, str], now_ns: int
+) -> None:
+    """Refuse a thread with a task's thread that may not go.
+
+    Raises:
+        _Stays: there is one.
+    """
+    for task in tasks:
+        try:
+            _prove(data, task.path, task.path.lstat(), now_ns)
+        except FileNotFoundError:
+            continue
+        except _Stays as why:
+            raise _Stays(f"the thread of its task {task.number} stays: {why}", parent) from why
 
 
 def _due(

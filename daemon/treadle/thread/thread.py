@@ -27,9 +27,12 @@ from treadle.thread.outcomes import TurnKeys, TurnOutcome, kept_key
 from treadle.thread.reading import Reading
 from treadle.thread.records import (
     ALLOWING,
+    FORMAT_VERSION,
     ApprovalRecord,
     CompactedRecord,
+    Parent,
     StopReason,
+    ThreadRecord,
     TurnRecord,
 )
 from treadle.thread.redaction import approval_without_secrets
@@ -48,11 +51,11 @@ class Thread:
         created: the file was missing or empty when it was last read.
     """
 
-    def __init__(self, path: Path | None, agent: str = "", instance: str = "") -> None:
+    def __init__(self, path: Path | None, header: ThreadRecord | None = None) -> None:
         self.path = path
         self.report = LoadReport()
         self.created = True
-        self._pair = (agent, instance)
+        self._header = header or ThreadRecord(FORMAT_VERSION)
         self._ledger = Ledger(path)
         self.blobs = self._ledger.blobs
         self._keys = TurnKeys(path)
@@ -60,7 +63,9 @@ class Thread:
         self._lock: ThreadLock | None = None
 
     @classmethod
-    def open(cls, path: Path, *, agent: str = "", instance: str = "") -> Self:
+    def open(
+        cls, path: Path, *, agent: str = "", instance: str = "", parent: Parent | None = None
+    ) -> Self:
         """Open a thread's file for this process alone, mending what a kill left behind.
 
         It blocks; call it in a worker thread.
@@ -69,6 +74,7 @@ class Thread:
             path: the file; it and its folders are made when they are missing.
             agent: whose thread this is, for the first line of a new file.
             instance: the other half of the pair.
+            parent: in whose turn a sub-agent begins it; for the first line too.
 
         Raises:
             ThreadLocked: somebody holds it, in this process or another.
@@ -78,7 +84,7 @@ class Thread:
                 elsewhere and cannot be brought back yet.
         """
         path = path.absolute()
-        thread = cls(path, agent, instance)
+        thread = cls(path, ThreadRecord(FORMAT_VERSION, agent, instance, parent=parent))
         check_regular(path)
         thread._lock = take(path)
         try:
@@ -367,6 +373,6 @@ class Thread:
         """Start from the file that is there; a thread in memory has none."""
         if self.path is None or self._lock is None:
             return
-        found = take_over(self._ledger, self.path, self._lock, self._pair)
+        found = take_over(self._ledger, self.path, self._lock, self._header)
         self._keys.forget(found.size_bytes)
         self.created, self.report = found.is_new, found.report

@@ -11,7 +11,7 @@ from treadle.cli.options import DEFAULT_AGENT, DEFAULT_INSTANCE, AgentOption, In
 from treadle.cli.sanitise import clean_line
 from treadle.cli.sessions.stored import thread_file
 from treadle.cli.streams import tell
-from treadle.thread.whole import delete_thread
+from treadle.thread.tasks import delete_with_tasks
 
 
 def delete(
@@ -19,14 +19,15 @@ def delete(
     instance: InstanceOption = DEFAULT_INSTANCE,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Delete a session's thread, with its damaged lines and its images and files.
+    """Delete a session's thread, with its damaged lines, its images and files, and its tasks.
 
     A session that is open somewhere is not deleted: close it there first.
     """
-    path = thread_file(agent, instance)
+    data = thread_file(agent, instance).parents[2]
     if not yes:
         _ask(agent, instance)
-    tell("deleted" if delete_thread(path) else "nothing was stored there")
+    is_gone = delete_with_tasks(data, agent, instance)
+    tell("deleted" if is_gone else "nothing was stored there")
 
 
 def _ask(agent: str, instance: str) -> None:

@@ -1,0 +1,30 @@
+"""The first line of a thread's file, read without the rest."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import msgspec
+
+from treadle.thread.records import ThreadRecord, decode_record
+
+# A first line is a few hundred bytes; one that is longer is no header.
+HEADER_BYTES = 1 << 16
+
+
+def read_header(path: Path) -> ThreadRecord | None:
+    """Return what a thread's first line says; None where it says nothing. It blocks.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    # Asked first: a pipe that nobody writes to would hold whoever opens it.
+    if not stat.S_ISREG(path.stat().st_mode):
+        return None
+    with path.open("rb") as file:
+        line = file.readline(HEADER_BYTES)
+    try:
+        return decode_record(line).thread
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
