@@ -9,12 +9,24 @@ import msgspec
 import pytest
 from lsprotocol import types
 
-from treadle.protocol import agents, base, editor, lifecycle, methods, notifications, sessions
+from treadle.protocol import (
+    agents,
+    base,
+    client,
+    editor,
+    lifecycle,
+    methods,
+    notifications,
+    sessions,
+)
 from treadle.protocol.base import WireStruct
 from treadle.protocol.methods import METHODS, Method, own_names
 from treadle.server.handlers import HANDLERS
 
-MODULES = (agents, base, editor, lifecycle, notifications, sessions)
+MODULES = (agents, base, client, editor, lifecycle, notifications, sessions)
+
+# What has a reply: the client's requests, and ours.
+ASKING = ("request", "client_request")
 
 # The connection answers these itself, for it owns the lifecycle.
 LIFECYCLE = {"initialize", "shutdown"}
@@ -38,25 +50,25 @@ def test_every_request_has_a_handler_and_every_handler_a_row() -> None:
 
 
 def test_what_initialize_announces_is_the_table_without_what_is_lsps() -> None:
-    announced = {*own_names("request"), *own_names("event")}
+    announced = {*own_names("request"), *own_names("event"), *own_names("client_request")}
     assert announced == {name for name in METHODS if name.startswith(("agent/", "session/"))}
     assert own_names("notification") == []
 
 
 def test_what_is_lsps_is_known_to_lsprotocol_under_the_same_name_and_kind() -> None:
     of_lsp = {row.name: row for row in ROWS if row.name not in own_names(row.kind)}
-    kinds = {name: kind for kind in ("request", "event") for name in own_names(kind)}
+    kinds = {name: kind for kind in (*ASKING, "event") for name in own_names(kind)}
     assert not kinds.keys() & of_lsp.keys()
     for name, row in of_lsp.items():
         message, reply = types.METHOD_TO_TYPES[name][:2]
         assert message is not None, name
-        assert (reply is not None) == (row.kind == "request"), name
+        assert (reply is not None) == (row.kind in ASKING), name
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_a_row_fits_its_kind(row: Method) -> None:
     assert row.name not in HANDLERS or row.kind == "request"
-    assert row.result is None or row.kind == "request"
+    assert row.result is None or row.kind in ASKING
     assert not (row.lane or row.without_id) or row.kind == "request"
     assert row.since <= methods.PROTOCOL_VERSION
     msgspec.json.Decoder(row.params)  # its types are ones that can be decoded
@@ -93,7 +105,7 @@ def test_every_struct_is_used_by_a_row() -> None:
         for struct in (row.params, row.result):
             if struct is not None:
                 _reach(msgspec.inspect.type_info(struct), reached)
-    bases = {WireStruct, base.Address, notifications.SessionNotification}
+    bases = {WireStruct, base.Address, notifications.SessionNotification, client.SessionRequest}
     # Read from `Any`, so that an `experimental` of any shape is let in.
     by_hand = {lifecycle.ClientOptions}
     assert set(STRUCTS) - reached - bases - by_hand == set()

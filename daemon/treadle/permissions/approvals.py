@@ -53,29 +53,51 @@ class NobodyApproves:
         return "deny"
 
 
+class Granted:
+    """What a person has allowed for a whole session: each text for the tool it was shown for.
+
+    It lasts as long as this object, and is kept nowhere else.
+    """
+
+    def __init__(self) -> None:
+        self._covered: dict[tuple[str, str], None] = {}
+
+    def __contains__(self, question: Question) -> bool:
+        return (question.call.name, question.covers) in self._covered
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What was allowed, in the order of the answers."""
+        return tuple(covers for _, covers in self._covered)
+
+    def add(self, question: Question) -> None:
+        """Allow what a question covers."""
+        self._covered[question.call.name, question.covers] = None
+
+
 class Approvals:
     """What is allowed in one session beyond what its policy allows by itself.
 
-    It lasts as long as this object: a session that is opened anew asks again.
-
     Args:
         approver: who is asked.
+        granted: what was allowed before; nothing where absent.
     """
 
-    def __init__(self, approver: Approver | None = None) -> None:
+    def __init__(self, approver: Approver | None = None, granted: Granted | None = None) -> None:
         self._approver = approver or NobodyApproves()
-        self._covered: dict[str, None] = {}
+        self._granted = granted or Granted()
 
     @property
     def covered(self) -> tuple[str, ...]:
         """What was allowed for the session, in the order of the answers."""
-        return tuple(self._covered)
+        return self._granted.texts
 
     async def permit(self, question: Question) -> bool:
         """Whether a call may run, asking where that is not yet known."""
-        if question.covers in self._covered:
+        if question in self._granted:
             return True
         answer = await self._approver.ask(question)
         if answer == "allow_session":
-            self._covered[question.covers] = None
-        return answer != "deny"
+            self._granted.add(question)
+        # Spelled out: whatever else an approver may return allows nothing.
+        return answer in ("allow_once", "allow_session")

@@ -19,7 +19,8 @@ class WorkspaceFolder(WireStruct):
 class ClientOptions(WireStruct):
     """The client's `capabilities.experimental.treadle`: what it wants and what it can answer.
 
-    `opt_out` names notifications that are not to be sent.
+    `opt_out` names notifications that are not to be sent; `request_permission` and `ask` say that
+    it answers `session/requestPermission` and `session/ask`.
     """
 
     opt_out: list[str] = []

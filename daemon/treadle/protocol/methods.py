@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from treadle.protocol import agents, editor, lifecycle, notifications, sessions
+from treadle.protocol import agents, client, editor, lifecycle, notifications, sessions
 from treadle.protocol.base import Empty, WireStruct
 
 PROTOCOL_VERSION = 1
 
-Kind: TypeAlias = Literal["request", "notification", "event"]
-"""`request` and `notification` come from the client, `event` is a notification of ours."""
+Kind: TypeAlias = Literal["request", "notification", "event", "client_request"]
+"""`request` and `notification` come from the client, `event` is a notification of ours, and
+`client_request` is what we ask the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,22 @@ _ROWS = (
     Method("session/delta", "event", notifications.DeltaNotification),
     Method("session/toolCall", "event", notifications.ToolCallNotification),
     Method("session/toolResult", "event", notifications.ToolResultNotification),
+    Method("session/toolProgress", "event", notifications.ToolProgressNotification),
     Method("session/retrying", "event", notifications.RetryingNotification),
     Method("session/done", "event", notifications.DoneNotification),
+    Method(
+        "session/requestPermission",
+        "client_request",
+        client.PermissionParams,
+        client.PermissionResult,
+    ),
+    Method("session/ask", "client_request", client.AskParams, client.AskResult),
+    Method(
+        "window/showMessageRequest",
+        "client_request",
+        client.ShowMessageRequestParams,
+        client.ShowMessageRequestResult,
+    ),
 )
 
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}

@@ -48,6 +48,18 @@ class ToolCallNotification(SessionNotification):
     capability: str
 
 
+class ToolProgressNotification(SessionNotification):
+    """How far a running call is; `done` of `total` where it counts something.
+
+    It comes between the call's `toolCall` and its `toolResult`, some ten times a second at most.
+    """
+
+    id: str
+    message: str = ""
+    done: float | None = None
+    total: float | None = None
+
+
 class ToolResultNotification(SessionNotification):
     """A tool's result is in the thread."""
 

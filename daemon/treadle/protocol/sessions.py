@@ -59,13 +59,17 @@ class ResumeParams(Address):
 
 
 class ResumeResult(WireStruct):
-    """The session, open; `created` says that its thread is new."""
+    """The session, open; `created` says that its thread is new.
+
+    `allowed` is what a person has allowed for as long as the session is open.
+    """
 
     created: bool
     state: State
     thread: ThreadInfo
     report: ResumeReport
     mcp: list[Any]
+    allowed: list[str] = []
 
 
 class TextBlock(WireStruct, tag_field="type", tag="text"):

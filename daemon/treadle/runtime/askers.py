@@ -44,6 +44,11 @@ class Askers:
     def __init__(self) -> None:
         self._askers: list[Asker] = []
 
+    @property
+    def first(self) -> Prompt | None:
+        """The prompt whose turn it is; None where it was begun without waiting for an outcome."""
+        return self._askers[0].prompt if self._askers else None
+
     def join(self, prompt: Prompt, *, is_repeat: bool = False) -> Asker:
         """Add a prompt that is answered by this turn."""
         asker = Asker(prompt, asyncio.get_running_loop().create_future(), is_repeat)

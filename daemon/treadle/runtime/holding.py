@@ -18,6 +18,7 @@ from treadle.errors import StorageDegraded, TreadleError
 from treadle.runtime.opened import Opened, Terms, open_session
 from treadle.runtime.outbox import Pair, Storage
 from treadle.runtime.recovery import Recovery
+from treadle.runtime.respondent import Respondent
 from treadle.runtime.services import Services
 from treadle.runtime.shown import shown
 from treadle.runtime.stored import delete_stored, exists
@@ -50,6 +51,7 @@ class Holding:
     Args:
         pair: whose session.
         services: the daemon's.
+        respondent: whom its turns can ask.
         on_change: called when the thread's storage has changed.
 
     Attributes:
@@ -60,11 +62,18 @@ class Holding:
     session's lane, one at a time.
     """
 
-    def __init__(self, pair: Pair, services: Services, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        pair: Pair,
+        services: Services,
+        respondent: Respondent,
+        on_change: Callable[[], None],
+    ) -> None:
         self.opened: Opened | None = None
         self.terms: Terms | None = None
         self._pair = pair
         self._services = services
+        self._respondent = respondent
         self._recovery = Recovery(on_change)
         self._storage: Storage = "ok"  # what is known of it while no thread is held
 
@@ -88,7 +97,9 @@ class Holding:
             self.terms.require(options)
         if self.opened is None:
             terms = self.terms or Terms(options, default_cwd)
-            self.opened = await asyncio.to_thread(open_session, self._pair, self._services, terms)
+            self.opened = await asyncio.to_thread(
+                open_session, self._pair, self._services, terms, self._respondent
+            )
             self.terms = self.opened.terms
             self._recovery.follow(self.opened.thread)
             messages = self.opened.thread.count
@@ -164,6 +175,7 @@ class Holding:
             return Closed(was_open, await self._let_go())
         finally:
             self.terms = None
+            self._respondent.forget()
 
     async def delete(self) -> bool:
         """Delete the thread of a session that is closed; return whether there was one.

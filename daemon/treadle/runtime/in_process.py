@@ -25,12 +25,13 @@ from treadle.stack.events import Events, Subscriber
 from treadle.thread.message import Message
 from treadle.thread.paths import validate_name
 from treadle.turn.agent import prompt_messages
-from treadle.turn.events import Retrying, ToolCallStarted, ToolResultLanded
+from treadle.turn.events import Retrying, ToolCallStarted, ToolProgressed, ToolResultLanded
 
 # What subscribers hear, as agents' events are called where they are the same.
 _NAMES: dict[type, str] = {
     Delta: "delta",
     ToolCallStarted: "tool_call",
+    ToolProgressed: "tool_progress",
     ToolResultLanded: "tool_result",
     Retrying: "retrying",
     TurnEnded: "done",
@@ -123,8 +124,8 @@ class Session:
     def on(self, name: str, fn: Subscriber) -> Self:
         """Subscribe `fn(session, payload)` to an event.
 
-        The events are `state`, and of a turn `delta`, `tool_call`, `tool_result`, `retrying` and
-        `done`, with the payloads that an agent's `on` gives.
+        The events are `state`, and of a turn `delta`, `tool_call`, `tool_progress`,
+        `tool_result`, `retrying` and `done`, with the payloads that an agent's `on` gives.
 
         Raises:
             ConfigurationError: an unknown event, or a coroutine function.

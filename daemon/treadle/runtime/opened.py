@@ -14,7 +14,10 @@ from treadle.agents.options import SessionOptions, advertised_tools, narrow
 from treadle.errors import OptionsDiffer
 from treadle.models.completion import Completion
 from treadle.models.spec import ModelSpec
+from treadle.permissions.approvals import Approvals
+from treadle.runtime.approver import TurnApprover, TurnAsker
 from treadle.runtime.outbox import Pair
+from treadle.runtime.respondent import Respondent
 from treadle.runtime.services import Services
 from treadle.runtime.stored import open_stored
 from treadle.sandbox.local import LocalSandbox
@@ -91,6 +94,7 @@ class Opened:
         terms: on what it is open.
         place: where its tools act.
         thread: the pair's.
+        respondent: whom its turns can ask.
         idle_seconds: how long it is held without being used.
     """
 
@@ -101,6 +105,7 @@ class Opened:
         terms: Terms,
         place: Place,
         thread: Thread,
+        respondent: Respondent,
         idle_seconds: float,
     ) -> None:
         self.terms = terms
@@ -109,7 +114,11 @@ class Opened:
         self._pair = pair
         self._services = services
         self._place = place
-        self._tools = ToolSession(spill=Spill(outputs_folder(thread)))
+        self._tools = ToolSession(
+            approvals=Approvals(TurnApprover(respondent, thread), respondent.granted),
+            spill=Spill(outputs_folder(thread)),
+            asker=TurnAsker(respondent),
+        )
         self._model: tuple[ModelSpec, Completion] | None = None
 
     async def agent(self, max_turns: int | None, inbox: Inbox) -> Agent:
@@ -185,7 +194,7 @@ class Opened:
         return self._model[1]
 
 
-def open_session(pair: Pair, services: Services, terms: Terms) -> Opened:
+def open_session(pair: Pair, services: Services, terms: Terms, respondent: Respondent) -> Opened:
     """Open a pair; blocking, so it is called in a worker thread.
 
     Args:
@@ -193,6 +202,7 @@ def open_session(pair: Pair, services: Services, terms: Terms) -> Opened:
         services: the daemon's.
         terms: what the client asks for, which may only narrow, and its own folder, for an agent
             that works in one and names none.
+        respondent: whom its turns can ask.
 
     Raises:
         RequestFailed: no such agent, options that widen, a thread that is held or unreadable.
@@ -207,7 +217,7 @@ def open_session(pair: Pair, services: Services, terms: Terms) -> Opened:
         else _memory_thread(pair, services.memory)
     )
     held = Terms(terms.options, place.cwd)
-    return Opened(pair, services, held, place, thread, settings.idle_seconds)
+    return Opened(pair, services, held, place, thread, respondent, settings.idle_seconds)
 
 
 def outputs_folder(thread: Thread) -> Path | None:

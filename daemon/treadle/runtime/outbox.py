@@ -12,7 +12,13 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from treadle.errors import TreadleError
 from treadle.models.completion import Delta
-from treadle.turn.events import Retrying, ToolCallStarted, ToolResultLanded, TurnDone
+from treadle.turn.events import (
+    Retrying,
+    ToolCallStarted,
+    ToolProgressed,
+    ToolResultLanded,
+    TurnDone,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +54,9 @@ class TurnEnded:
     error: TreadleError | None
 
 
-TurnPayload: TypeAlias = Delta | ToolCallStarted | ToolResultLanded | Retrying | TurnEnded
+TurnPayload: TypeAlias = (
+    Delta | ToolCallStarted | ToolProgressed | ToolResultLanded | Retrying | TurnEnded
+)
 Payload: TypeAlias = StateChanged | TurnPayload
 
 

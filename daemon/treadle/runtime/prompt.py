@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from treadle.agents.options import SessionOptions
+from treadle.runtime.client import Client
 from treadle.runtime.outbox import TurnPayload
 from treadle.thread.message import Message, Usage
 from treadle.thread.records import StopReason
@@ -33,6 +34,7 @@ class Prompt:
         max_turns: this prompt's bound on model calls; ignored where it enters another's turn.
         when_busy: while a turn runs: wait behind it, be refused, or enter it.
         key: under which the same prompt runs once, however often it is asked.
+        client: who may be asked whether a call of its turn may run; nobody where absent.
         on_event: told what happens in its turn, from the moment at which it has one; a prompt
             that another of the same key answers hears the whole text at the end, and the end.
     """
@@ -43,6 +45,7 @@ class Prompt:
     max_turns: int | None = None
     when_busy: WhenBusy = "queue"
     key: str | None = None
+    client: Client | None = None
     on_event: Listener | None = None
 
 

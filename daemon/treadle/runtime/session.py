@@ -22,6 +22,7 @@ from treadle.runtime.lane import Job, Lane
 from treadle.runtime.opened import Terms
 from treadle.runtime.outbox import Outbox, Pair, State
 from treadle.runtime.prompt import Outcome, Prompt, Steered
+from treadle.runtime.respondent import Respondent
 from treadle.runtime.services import Services
 from treadle.runtime.standing import Standing
 from treadle.runtime.turn_in_flight import StopCause, TurnInFlight
@@ -56,11 +57,18 @@ class Session:
         self.outbox = Outbox(pair, last_seq)
         self._on_rest = on_rest
         self._turns = TurnQueue()
-        self._held = Holding(pair, services, lambda: self._standing.announce())
-        self._standing = Standing(self.outbox, self._held, self._turns)
+        self._respondent = Respondent(pair, lambda: self._standing.announce())
+        self._held = Holding(pair, services, self._respondent, lambda: self._standing.announce())
+        self._standing = Standing(self.outbox, self._held, self._turns, self._respondent)
         self._keys = Keys(self._turns, self._held)
         self._runner = TurnRunner(
-            services, self._held, self._turns, self._keys, self.outbox, self._standing
+            services,
+            self._held,
+            self._turns,
+            self._keys,
+            self.outbox,
+            self._standing,
+            self._respondent,
         )
         self._lane = Lane(on_told=self._standing.announce, on_empty=self._rest)
         self._visitors = 0  # calls that look for their place in the lane
@@ -75,6 +83,11 @@ class Session:
     def thread(self) -> Thread | None:
         """The thread that is held, if any; to be read, never changed."""
         return self._held.thread
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """What a person has allowed for as long as the session is open."""
+        return self._respondent.granted.texts
 
     async def resume(
         self, options: SessionOptions, default_cwd: Path | None = None

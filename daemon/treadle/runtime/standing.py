@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from treadle.runtime.holding import Holding
 from treadle.runtime.outbox import Outbox, State, StateChanged
+from treadle.runtime.respondent import Respondent
 from treadle.runtime.turn_queue import TurnQueue
 
 
@@ -17,19 +18,23 @@ class Standing:
         outbox: where changes are told.
         held: what the session holds.
         turns: those that run or wait.
+        respondent: whom the running turn may wait for.
     """
 
-    def __init__(self, outbox: Outbox, held: Holding, turns: TurnQueue) -> None:
+    def __init__(
+        self, outbox: Outbox, held: Holding, turns: TurnQueue, respondent: Respondent
+    ) -> None:
         self._outbox = outbox
         self._held = held
         self._turns = turns
+        self._respondent = respondent
         self._told = self._now()
 
     @property
     def state(self) -> State:
         """What the session does now."""
         if self._turns.running is not None:
-            return "running"
+            return "waiting" if self._respondent.is_waited_for else "running"
         return "closed" if self._held.terms is None else "idle"
 
     def announce(self) -> None:

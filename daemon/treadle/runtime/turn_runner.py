@@ -14,8 +14,10 @@ from treadle.runtime.keys import Keys, digest_of, told_before
 from treadle.runtime.opened import Opened
 from treadle.runtime.outbox import Outbox, TurnEnded, TurnPayload
 from treadle.runtime.prompt import Outcome, Prompt
+from treadle.runtime.respondent import Respondent
 from treadle.runtime.services import Services
 from treadle.runtime.shown import shown
+from treadle.runtime.slot import Slot
 from treadle.runtime.standing import Standing
 from treadle.runtime.turn_in_flight import TurnInFlight, TurnStopped
 from treadle.runtime.turn_queue import TurnQueue
@@ -36,6 +38,7 @@ class TurnRunner:
         keys: under which of them something runs.
         outbox: where events are told.
         standing: what the session does.
+        respondent: whom a turn can ask while it runs.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class TurnRunner:
         keys: Keys,
         outbox: Outbox,
         standing: Standing,
+        respondent: Respondent,
     ) -> None:
         self._services = services
         self._held = held
@@ -53,6 +57,7 @@ class TurnRunner:
         self._keys = keys
         self._outbox = outbox
         self._standing = standing
+        self._respondent = respondent
 
     async def run(self, prompt: Prompt, turn: TurnInFlight) -> None:
         """Run a prompt's turn in the lane; whatever happens, it ends exactly once, and is told."""
@@ -118,18 +123,20 @@ class TurnRunner:
         """Run the agent as soon as the daemon has room for one more turn."""
         turn.open(opened.thread)
         agent = await opened.agent(prompt.max_turns, turn.inbox)
-        slots = await self._services.turn_slots()
-        if slots.locked():
-            self._standing.announce()
-            await turn.run(slots.acquire())
-        else:
-            await slots.acquire()  # at once, and a turn that was told to stop runs nothing below
+        slot = Slot(await self._services.turn_slots())
         try:
+            if slot.is_free:
+                await slot.take()  # at once, and a turn that was told to stop runs nothing below
+            else:
+                self._standing.announce()
+                await turn.run(slot.take())
+            self._respondent.attend(turn, prompt, slot)
             turn.follow(agent, opened.thread)
             self._listen(agent, turn)
             await turn.run(agent.start(prompt.messages, metadata=metadata))
         finally:
-            slots.release()
+            self._respondent.dismiss(turn)
+            slot.end()
 
     def _listen(self, agent: Agent, turn: TurnInFlight) -> None:
         """Make the agent's events the session's."""
@@ -147,7 +154,7 @@ class TurnRunner:
                 self._tell(turn, payload)
 
         agent.on("step", step)
-        for name in ("delta", "tool_call", "tool_result", "retrying"):
+        for name in ("delta", "tool_call", "tool_progress", "tool_result", "retrying"):
             agent.on(name, forward)
 
     def _tell(self, turn: TurnInFlight, payload: TurnPayload) -> None:

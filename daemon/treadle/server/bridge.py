@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from treadle.models.completion import Delta
 from treadle.protocol import notifications as wire
 from treadle.protocol.agents import AgentInfo, ProblemInfo
 from treadle.protocol.base import Address, WireStruct, WireUsage
+from treadle.protocol.client import AskParams, PermissionParams, WireQuestion
 from treadle.protocol.sessions import (
     CloseResult,
     PromptResult,
@@ -28,6 +30,7 @@ from treadle.protocol.sessions import (
     WireOptions,
     WireToolCall,
 )
+from treadle.runtime.client import PermissionRequest, Questions
 from treadle.runtime.holding import Closed
 from treadle.runtime.outbox import Pair, SessionEvent, State, StateChanged
 from treadle.runtime.prompt import Outcome, Steered
@@ -39,7 +42,7 @@ from treadle.thread.history import Placed
 from treadle.thread.message import Usage
 from treadle.thread.paths import validate_name
 from treadle.thread.thread import Thread
-from treadle.turn.events import Retrying, ToolCallStarted, ToolResultLanded
+from treadle.turn.events import Retrying, ToolCallStarted, ToolProgressed, ToolResultLanded
 
 # Enough to recognise a command by.
 _COMMAND_CHARACTERS = 200
@@ -68,6 +71,35 @@ def close_result(closed: Closed) -> CloseResult:
 def _beginning(command: str) -> str:
     """Return the beginning of a command, on one line; no secret is cut in half."""
     return " ".join(known().redact(command).split())[:_COMMAND_CHARACTERS]
+
+
+def permission_params(request: PermissionRequest) -> PermissionParams:
+    """Ask a client whether a call may run."""
+    question = request.question
+    call = question.call
+    return PermissionParams(
+        **request.pair._asdict(),
+        turn=request.turn,
+        expires_in_seconds=request.expires_in_seconds,
+        call=WireToolCall(id=call.id, name=call.name, arguments=call.arguments),
+        capability=question.capability,
+        detail=question.detail,
+        preview=question.preview,
+        options=["allow_once", "allow_session", "deny"],
+    )
+
+
+def ask_params(asked: Questions) -> AskParams:
+    """Ask a client what a model wants to know."""
+    return AskParams(
+        **asked.pair._asdict(),
+        turn=asked.turn,
+        expires_in_seconds=asked.expires_in_seconds,
+        questions=[
+            WireQuestion(id=one.id, text=one.text, options=list(one.options))
+            for one in asked.questions
+        ],
+    )
 
 
 def options_of(options: WireOptions | None) -> SessionOptions:
@@ -124,7 +156,9 @@ def resume_report(thread: Thread) -> ResumeReport:
     )
 
 
-def resume_result(thread: Thread, state: State, *, created: bool) -> ResumeResult:
+def resume_result(
+    thread: Thread, state: State, *, created: bool, allowed: Sequence[str] = ()
+) -> ResumeResult:
     """Answer whoever opened a session."""
     return ResumeResult(
         created=created,
@@ -132,6 +166,7 @@ def resume_result(thread: Thread, state: State, *, created: bool) -> ResumeResul
         thread=thread_info(thread),
         report=resume_report(thread),
         mcp=[],
+        allowed=[_beginning(text) for text in allowed],
     )
 
 
@@ -230,6 +265,14 @@ def notification(event: SessionEvent) -> tuple[str, WireStruct]:
             name=call.name,
             arguments=call.arguments,
             capability=payload.capability,
+        )
+    if isinstance(payload, ToolProgressed):
+        return "session/toolProgress", wire.ToolProgressNotification(
+            **address,
+            id=payload.call.id,
+            message=payload.message,
+            done=payload.done,
+            total=payload.total,
         )
     if isinstance(payload, ToolResultLanded):
         return "session/toolResult", wire.ToolResultNotification(

@@ -231,6 +231,7 @@ class Connection:
         from treadle.server.handlers import HANDLERS
         from treadle.server.log.to_client import ClientLog
         from treadle.server.peer import Peer
+        from treadle.server.person import Person
 
         hello = self._hello
         assert hello is not None
@@ -243,6 +244,7 @@ class Connection:
                 hold=self._hold,
                 configured=self._configured,
             ),
+            Person(hello, self._requests),
             hello.folders,
             shows_results=hello.params.treadle() is not None,
             notify=self._notify,

@@ -63,6 +63,13 @@ class Hello:
         """What it can do, in LSP's words."""
         return self.params.capabilities or {}
 
+    def declares(self, *path: str) -> bool:
+        """Whether it named a capability at all, be it with an empty object."""
+        found: Any = self.capabilities
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        return found is not None and found is not False
+
     @property
     def client_name(self) -> str:
         """Its own name and version, for the log."""
@@ -88,7 +95,7 @@ def introduction(hello: Hello, folders: Folders) -> InitializeResult:
         protocol_version=PROTOCOL_VERSION,
         methods=methods,
         notifications=own_names("event"),
-        client_requests=[],
+        client_requests=own_names("client_request"),
         data_dir=str(folders.data),
         pid=os.getpid(),
     )

@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakSet
 
 from treadle.protocol.base import WireStruct
+from treadle.runtime.client import Client
 from treadle.runtime.outbox import Outbox, Pair
 from treadle.runtime.runtime import Runtime
 from treadle.runtime.session import Session
@@ -32,6 +33,7 @@ class Peer:
     Args:
         runtime: the daemon's.
         editor: what its editor can be asked and told.
+        person: whom its turns can ask.
         folders: those it works in, the first one foremost; they may change.
         shows_results: it shows the results of its commands itself.
         notify: sends it one notification.
@@ -47,6 +49,7 @@ class Peer:
         self,
         runtime: Runtime,
         editor: Editor,
+        person: Client,
         folders: list[Path],
         *,
         shows_results: bool,
@@ -56,6 +59,7 @@ class Peer:
     ) -> None:
         self.runtime = runtime
         self.editor = editor
+        self.person = person
         self.shows_results = shows_results
         self.arrival = asyncio.Lock()
         self.progress = ProgressBoard(notify, pending_bytes, self.aside)

@@ -28,7 +28,7 @@ from treadle.protocol.editor import (
 from treadle.runtime.outbox import TurnEnded, TurnPayload
 from treadle.secrets import known
 from treadle.server.joining import Joined, is_late
-from treadle.turn.events import Retrying, StepStarted, ToolCallStarted
+from treadle.turn.events import Retrying, StepStarted, ToolCallStarted, ToolProgressed
 
 Send: TypeAlias = Callable[[str, WireStruct], None]
 """Sends one notification. Contract: must not raise or block."""
@@ -101,6 +101,8 @@ class Progress:
         elif isinstance(payload, ToolCallStarted):
             arguments = msgspec.json.encode(payload.call.arguments).decode()
             self._report(f"{payload.call.name} {arguments}")
+        elif isinstance(payload, ToolProgressed):
+            self._report(f"{payload.call.name} {payload.message}")
         elif isinstance(payload, Retrying):
             self._report(f"{payload.reason}: again in {payload.retry_in_seconds:.0f} s")
         elif isinstance(payload, TurnEnded):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from treadle.tools.ask import ask
 from treadle.tools.edit import edit
 from treadle.tools.fetch import fetch
 from treadle.tools.glob import glob
@@ -31,6 +32,7 @@ _TOOLS = [
     fetch,
     web_search,
     todo,
+    ask,
 ]
 
 BUILTIN: Mapping[str, Tool] = {tool.spec.name: tool for tool in _TOOLS}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from treadle.permissions.approvals import Approvals
+from treadle.tools.asking import Asker, NobodyAnswers
 from treadle.tools.changes import Changes
 from treadle.tools.running import JobEnd, Jobs
 from treadle.tools.seen import Seen
@@ -22,6 +23,7 @@ class ToolSession:
     Args:
         approvals: what the session's person has allowed; nobody is there to ask where absent.
         spill: where too long outputs are kept; nowhere where absent.
+        asker: puts a model's questions to the person; nobody is there where absent.
 
     Attributes:
         seen: the files that were read or written.
@@ -32,8 +34,15 @@ class ToolSession:
         web: how pages and search results are got.
     """
 
-    def __init__(self, *, approvals: Approvals | None = None, spill: Spill | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        approvals: Approvals | None = None,
+        spill: Spill | None = None,
+        asker: Asker | None = None,
+    ) -> None:
         self.approvals = approvals or Approvals()
+        self.asker = asker or NobodyAnswers()
         self.spill = spill or Spill()
         self.seen = Seen()
         self.changes = Changes()

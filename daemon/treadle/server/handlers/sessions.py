@@ -64,7 +64,7 @@ async def resume(params: ResumeParams, peer: Peer) -> ResumeResult:
     """Find or create the session and open it."""
     session = peer.session(pair_of(params))
     thread, created = await session.resume(options_of(params.options), peer.default_cwd)
-    return resume_result(thread, session.state, created=created)
+    return resume_result(thread, session.state, created=created, allowed=session.allowed)
 
 
 @handles("session/prompt")
@@ -108,6 +108,7 @@ async def run_prompt(
             max_turns=params.max_turns,
             when_busy=params.when_busy,
             key=params.key,
+            client=peer.person,
             on_event=progress.take if progress else None,
         )
         result = prompt_result(await peer.session(pair).prompt(wanted))
@@ -147,6 +148,7 @@ async def steer(params: SteerParams, peer: Peer) -> SteerResult:
         messages=await prompt_of(params.text, path="text"),
         options=SessionOptions(),
         default_cwd=peer.default_cwd,
+        client=peer.person,
     )
     return steer_result(await peer.session(pair_of(params)).steer(said, params.expected_turn))
 
