@@ -155,7 +155,7 @@ class Catalogue:
             raise UnknownAgent(f"there is no agent {name!r}: {self._untrusted(workspace)}")
         agents, problems = self._definitions(workspace)
         if name in agents:
-            return placed(agents[name])
+            return agents[name]
         stem = name.rpartition("@")[0]
         if broken := next((each for each in problems if _stem(each) == stem), None):
             raise InvalidAgent(broken.message, path=broken.data["path"])
@@ -187,7 +187,13 @@ class Catalogue:
             known = _Defined(workspace.digest, *define(workspace))
             self._defined[workspace.folder] = known
             _hold(*(agent.api_key_env for agent in known.agents.values()))
-        return known.agents, known.problems
+        agents, problems = {}, [*known.problems]
+        for name, agent in known.agents.items():
+            try:
+                agents[name] = placed(agent)
+            except InvalidAgent as error:
+                problems.append(error)
+        return agents, problems
 
     def _untrusted(self, workspace: Workspace) -> str:
         """Say that a workspace is not trusted, and what trusts it."""

@@ -102,6 +102,8 @@ def tail_of(folder: Path) -> str:
 def define(workspace: Workspace) -> tuple[dict[str, AgentDefinition], list[InvalidAgent]]:
     """Parse and run a project's agents, which have to be trusted for that.
 
+    They still have to be `placed`.
+
     Returns:
         Those that can be used, by name, and what is wrong with the others.
     """
@@ -166,7 +168,7 @@ def _defined(workspace: Workspace, name: str, file: str) -> AgentDefinition:
         agent = parse_agent(path, data, _ReadShelf(workspace), workspace.folder)
     else:
         agent = load_agent(path, data)
-    return placed(replace(agent, name=full_name, workspace=workspace.folder))
+    return replace(agent, name=full_name, workspace=workspace.folder)
 
 
 def _files(agents: Path) -> Iterator[tuple[str, bytes]]:
