@@ -21,7 +21,7 @@ import pytest
 
 from treadle.agents.builtin import ASSISTANT_INSTRUCTIONS
 from treadle.errors import ContextOverflow, NoModel
-from treadle.folders import find_folders
+from treadle.folders import CACHE_VARIABLE, find_folders
 from treadle.models.embedded.fetch import pull
 from treadle.models.embedded.files import FILE_VARIABLE
 from treadle.models.embedded.model import EmbeddedModel
@@ -239,6 +239,9 @@ def ends(line: socket.socket) -> bool:
 
 
 def test_doctor_asks_it_and_is_answered(cache: Path) -> None:
+    own = Path(os.environ[CACHE_VARIABLE])
+    own.mkdir()
+    (own / "models").symlink_to(cache / "models")
     done = subprocess.run(
         [sys.executable, "-m", "treadle", "doctor", "--json"],
         capture_output=True,
