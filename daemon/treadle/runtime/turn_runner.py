@@ -23,7 +23,7 @@ from treadle.runtime.turn_in_flight import TurnInFlight, TurnStopped
 from treadle.runtime.turn_queue import TurnQueue
 from treadle.turn.agent import Agent
 from treadle.turn.env import Env
-from treadle.turn.events import StepStarted
+from treadle.turn.events import StepStarted, ToolResultLanded
 
 logger = logging.getLogger(__name__)
 
@@ -149,13 +149,22 @@ class TurnRunner:
             self._standing.announce()
             turn.askers.tell(started)
 
-        def forward(_env: Env, payload: TurnPayload) -> None:
-            if not turn.has_ended:
-                self._tell(turn, payload)
+        def forward(env: Env, payload: TurnPayload) -> None:
+            if turn.has_ended:
+                return
+            if isinstance(payload, ToolResultLanded) and payload.message.is_error:
+                self._log_failure(env, turn, payload.call.name)
+            self._tell(turn, payload)
 
         agent.on("step", step)
         for name in ("delta", "tool_call", "tool_progress", "tool_result", "retrying"):
             agent.on(name, forward)
+
+    def _log_failure(self, env: Env, turn: TurnInFlight, tool: str) -> None:
+        """Log that a call came to nothing: which tool's, and nothing that the model made up."""
+        is_known = any(spec.name == tool for spec in env.tools)
+        name = tool if is_known else "a tool that is not there"
+        logger.info("%s, turn %s: %s failed", shown(self._outbox.pair), turn.number, name)
 
     def _tell(self, turn: TurnInFlight, payload: TurnPayload) -> None:
         self._outbox.emit(payload, turn.number)
