@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import errno
+import os
+import sys
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
 from support.disk import Disk
+from support.waiting import PATIENCE_SECONDS
 from treadle.errors import StorageDegraded, ThreadExists
 from treadle.thread import unsaved
 from treadle.thread.fork import fork
@@ -117,6 +121,23 @@ def test_verify_tells_of_it_and_repair_brings_it_back(path: Path, tmp_path: Path
     assert texts(gone) == ["hi"]
     assert [one.path for one in verify(data)] == [strange]
     assert broken.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
+def test_a_pipe_in_the_place_of_a_thread_holds_nobody_up(path: Path) -> None:
+    for place in unsaved.find(path):
+        place.unlink()
+    path.unlink()
+    os.mkfifo(path)
+    # Whoever waits for somebody to write into the pipe is let go after a while, and fails.
+    patience = Timer(PATIENCE_SECONDS, lambda: os.close(os.open(path, os.O_WRONLY)))
+    patience.start()
+    kept = unsaved.keep(path, len(HI), MORE, {})
+    strange = unsaved.bring_back(path)
+    assert patience.is_alive()
+    patience.cancel()
+    assert MORE in kept.place.read_bytes()
+    assert strange == [kept.place]
 
 
 def test_verify_of_a_folder_without_threads_looks_elsewhere_too(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from treadle.thread.append_once import append_once
 from treadle.thread.blobs import blobs_folder, is_named_by, write_blob
 from treadle.thread.files import (
     make_folder,
+    open_existing,
     open_ours,
     sync,
     sync_folder,
@@ -252,7 +253,8 @@ def _beginning(path: Path, size_bytes: int) -> str:
     """Return a digest of how a thread's file begins; empty where it cannot be read."""
     size_bytes = min(size_bytes, BEGINNING_BYTES)
     try:
-        with path.open("rb") as file:
+        # A pipe may have taken its place, and would hold up whoever opens it for ever.
+        with os.fdopen(open_existing(path, os.O_RDONLY), "rb") as file:
             data = file.read(size_bytes)
     except OSError:
         return ""
