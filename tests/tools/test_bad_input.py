@@ -85,6 +85,10 @@ ANYWHERE: dict[str, dict[str, str]] = {
         "write": "output://1.txt is a kept output, not a file: it can only be read.",
         "remove": "output://1.txt is a kept output, not a file: it can only be read.",
     },
+    **{
+        path: dict.fromkeys(("edit", "write", "remove"), f"{path} belongs to git")
+        for path in (".git/hooks/pre-commit", "folder/../.GIT/config", ".git")
+    },
     "new/": {"write": "'new/' names a folder: give the path of a file."},
 }
 

@@ -18,6 +18,9 @@ from treadle.tools.tool import ToolContext, ToolError
 # What `treadle.secrets` puts in the place of a secret.
 _MARKER = re.compile(r"\[secret [^\]\n]+\]")
 
+# A hook or a setting in this folder is run by the person's next commit, whatever an agent may run.
+_GIT = ".git"
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -32,12 +35,17 @@ async def target_of(path: str, context: ToolContext) -> Target:
     """Look at what a path names.
 
     Raises:
-        ToolError: no file can be there.
+        ToolError: no file can be there, or it is git's own.
         OSError: it is outside, a folder, no regular file, too large or unreadable.
     """
     if path.startswith(SPILLED):
         raise ToolError(f"{path} is a kept output, not a file: it can only be read.")
     place = await context.sandbox.place(path)
+    if any(part.casefold().rstrip(" .") == _GIT for part in place.split("/")):
+        raise ToolError(
+            f"{path} belongs to git, which runs and believes what lies there: it is only changed "
+            "by git itself."
+        )
     try:
         return Target(path, place, await context.sandbox.read_bytes(path))
     except FileNotFoundError:
