@@ -6,6 +6,7 @@ sessions       sessions of a runtime, in the test's own loop: no connection
 line           a connection over a real runtime, in the test's own loop: no process
 disk           a disk that fails when a test says so: no device, no limit of the system
 daemon         `treadle serve` in a process of its own, driven through its pipes
+approving      an agent that asks before it acts, and what its thread keeps of the answers
 calls          built-in tools as a model calls them, in either sandbox: no turn, no daemon
 forked         such daemons by the hundred: forks of a process that has loaded everything
 process        what the system knows of a process
