@@ -29,7 +29,7 @@ async def test_initialize_says_who_we_are_and_what_we_can_do(tmp_path: Path) -> 
                         "protocolVersion": 1,
                         "methods": own_names("request"),
                         "notifications": own_names("event"),
-                        "clientRequests": ["session/requestPermission", "session/ask"],
+                        "clientRequests": own_names("client_request"),
                         "dataDir": str(tmp_path / "data"),
                         "pid": client.process.pid,
                     }
@@ -87,6 +87,7 @@ async def test_initialize_answers_once_when_sent_twice_in_one_write() -> None:
         ({"optOut": ["session/delta", 1]}, ".optOut[1]"),
         ({"requestPermission": "yes"}, ".requestPermission"),
         ({"ask": None}, ".ask"),
+        ({"requestTrust": 1}, ".requestTrust"),
     ],
 )
 async def test_misshapen_options_are_refused_with_their_path_and_a_second_try_works(

@@ -18,10 +18,18 @@ from treadle.agents.builtin import ASSISTANT
 from treadle.agents.cached_file import CachedFile, ReadFile
 from treadle.agents.config import CONFIG_NAME, Config, parse_config
 from treadle.agents.definition import AgentDefinition
-from treadle.agents.naming import MARKDOWN_SUFFIX
+from treadle.agents.naming import MARKDOWN_SUFFIX, SUFFIXES
 from treadle.agents.own_folder import OwnFolder
 from treadle.agents.trust import Trust
-from treadle.agents.workspace import Workspace, define, placed, read_workspace, tail_of
+from treadle.agents.workspace import (
+    WORKSPACE_AGENTS,
+    Workspace,
+    define,
+    full_name,
+    placed,
+    read_workspace,
+    tail_of,
+)
 from treadle.errors import InvalidAgent, UnknownAgent
 from treadle.secrets import hold
 from treadle.thread.message import clean
@@ -137,6 +145,17 @@ class Catalogue:
         with self._lock:
             config, error = self._config_file.read(default=Config())
             return config, error.message if error else ""
+
+    def name_of(self, path: str) -> str | None:
+        """Return the name of the agent that a file is, if it may be one's."""
+        file = Path(path)
+        if file.suffix not in SUFFIXES:
+            return None
+        if file.parent == self._own.path:
+            return file.stem
+        folder = file.parent.parent.parent
+        is_workspaces = file.parent == folder / WORKSPACE_AGENTS
+        return full_name(file.stem, folder) if is_workspaces else None
 
     def _in_workspaces(self, name: str) -> AgentDefinition | None:
         """Return a workspace's agent, from wherever it is asked for; None where nothing is known.

@@ -99,6 +99,16 @@ def tail_of(folder: Path) -> str:
     return f"{name}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:_HASH_DIGITS]}"
 
 
+def full_name(name: str, folder: Path) -> str:
+    """Return the name by which everybody knows a project's agent.
+
+    Args:
+        name: the one that its file gives it.
+        folder: the project's real path.
+    """
+    return f"{name}@{tail_of(folder)}"
+
+
 def define(workspace: Workspace) -> tuple[dict[str, AgentDefinition], list[InvalidAgent]]:
     """Parse and run a project's agents, which have to be trusted for that.
 
@@ -161,14 +171,14 @@ class _ReadShelf:
 
 def _defined(workspace: Workspace, name: str, file: str) -> AgentDefinition:
     path = workspace.agents_folder / file
-    full_name = f"{name}@{tail_of(workspace.folder)}"
-    check_name(full_name, path)
+    full = full_name(name, workspace.folder)
+    check_name(full, path)
     data = workspace.files[file]
     if file.endswith(MARKDOWN_SUFFIX):
         agent = parse_agent(path, data, _ReadShelf(workspace), workspace.folder)
     else:
         agent = load_agent(path, data)
-    return replace(agent, name=full_name, workspace=workspace.folder)
+    return replace(agent, name=full, workspace=workspace.folder)
 
 
 def _files(agents: Path) -> Iterator[tuple[str, bytes]]:

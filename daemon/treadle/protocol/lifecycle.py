@@ -19,13 +19,15 @@ class WorkspaceFolder(WireStruct):
 class ClientOptions(WireStruct):
     """The client's `capabilities.experimental.treadle`: what it wants and what it can answer.
 
-    `opt_out` names notifications that are not to be sent; `request_permission` and `ask` say that
-    it answers `session/requestPermission` and `session/ask`.
+    `opt_out` names notifications that are not to be sent; `request_permission`, `ask` and
+    `request_trust` say that it answers `session/requestPermission`, `session/ask` and
+    `workspace/requestTrust`.
     """
 
     opt_out: list[str] = []
     request_permission: bool = False
     ask: bool = False
+    request_trust: bool = False
 
 
 class InitializeParams(WireStruct):

@@ -62,6 +62,7 @@ _ROWS = (
     Method("session/fork", "request", sessions.ForkParams, sessions.ResumeResult, lane=True),
     Method("session/rewind", "request", sessions.RewindParams, sessions.RewindResult, lane=True),
     Method("session/delete", "request", sessions.DeleteParams, sessions.DeleteResult),
+    Method("agent/changed", "event", agents.AgentChangedNotification),
     Method("session/state", "event", notifications.StateNotification),
     Method("session/delta", "event", notifications.DeltaNotification),
     Method("session/toolCall", "event", notifications.ToolCallNotification),
@@ -77,6 +78,12 @@ _ROWS = (
     ),
     Method("session/ask", "client_request", client.AskParams, client.AskResult),
     Method(
+        "workspace/requestTrust",
+        "client_request",
+        agents.RequestTrustParams,
+        agents.RequestTrustResult,
+    ),
+    Method(
         "window/showMessageRequest",
         "client_request",
         client.ShowMessageRequestParams,
@@ -89,10 +96,13 @@ METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 # What is LSP's stands in the table for its shapes; it is not announced as ours.
 _LSP = ("initialize", "initialized", "shutdown", "exit", "$/", "window/", "workspace/")
 
+# Trust is a matter of the workspace, in LSP's word for it, and LSP has no such request.
+_OURS_ALL_THE_SAME = ("workspace/requestTrust",)
+
 
 def own_names(kind: Kind) -> list[str]:
     """Name Treadle's own methods of one kind, in the table's order."""
-    return [row.name for row in _ROWS if row.kind == kind and not row.name.startswith(_LSP)]
+    return [row.name for row in _ROWS if row.kind == kind and _is_ours(row.name)]
 
 
 def command_of(method: str) -> str:
@@ -104,3 +114,7 @@ def is_request(name: str) -> bool:
     """Whether a method of this name, LSP's included, asks for a reply."""
     row = METHODS.get(name)
     return row is not None and row.kind == "request"
+
+
+def _is_ours(name: str) -> bool:
+    return name in _OURS_ALL_THE_SAME or not name.startswith(_LSP)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from treadle.errors import ShuttingDown, UnknownSession
 from treadle.folders import Folders
+from treadle.runtime.agent_watch import AgentWatch
 from treadle.runtime.outbox import Pair, State
 from treadle.runtime.services import Services
 from treadle.runtime.session import Session
@@ -57,6 +58,7 @@ class Runtime:
         self._listing = asyncio.Lock()  # the index is for one at a time
         self._listed: dict[Pair, Listed] = {}
         self._listed_at = -math.inf
+        self.agent_watch = AgentWatch(self.services.catalogue)
         self.services.expiry.begin(lambda *pair: Pair(*pair) in self._sessions)
 
     def session(self, pair: Pair) -> Session:
@@ -142,6 +144,7 @@ class Runtime:
     async def close(self) -> None:
         """Interrupt every turn, close every session, stop every model; each wait is bounded."""
         self._closing = True
+        await self.agent_watch.close()
         await self.services.expiry.close()
         closing = [session.close("interrupted") for session in list(self._sessions.values())]
         for ended in await asyncio.gather(*closing, return_exceptions=True):

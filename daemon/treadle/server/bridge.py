@@ -126,6 +126,7 @@ def agent_info(definition: AgentDefinition, model: str, config: Config) -> Agent
         tools=[tool.spec.name for tool in advertised_tools(definition, config)],
         mcp_servers=[],
         source=str(definition.source),
+        workspace=None if definition.workspace is None else str(definition.workspace),
     )
 
 

@@ -9,14 +9,15 @@ from typing import Any
 from weakref import WeakSet
 
 from treadle.protocol.base import WireStruct
-from treadle.runtime.client import Client
 from treadle.runtime.outbox import Outbox, Pair
 from treadle.runtime.runtime import Runtime
 from treadle.runtime.session import Session
+from treadle.server.agent_news import AgentNews
 from treadle.server.asides import Asides
 from treadle.server.editor.tenant import Editor
 from treadle.server.feed import Feed
 from treadle.server.joining import is_late
+from treadle.server.person import Person
 from treadle.server.progress import ProgressBoard
 
 # What was begun aside of any request gets this long to end once it was told to.
@@ -41,6 +42,7 @@ class Peer:
         opt_out: notifications that it does not want.
 
     Attributes:
+        agents: what it hears of agents.
         arrival: held by a prompt that is on its way to its session, so that none overtakes it.
         pages: held by whoever makes a page of a thread, until it can be sent.
     """
@@ -49,7 +51,7 @@ class Peer:
         self,
         runtime: Runtime,
         editor: Editor,
-        person: Client,
+        person: Person,
         folders: list[Path],
         *,
         shows_results: bool,
@@ -69,6 +71,7 @@ class Peer:
         self._has_read = asyncio.Event()
         self._is_leaving = False
         self._feed = Feed(notify, pending_bytes, opt_out)
+        self.agents = AgentNews(runtime, person, folders, notify, opt_out)
         # Weak, because a session that was closed and opened anew has another outbox.
         self._watched: WeakSet[Outbox] = WeakSet()
         self._asides = Asides()
@@ -112,6 +115,7 @@ class Peer:
 
     async def leave(self) -> None:
         """Stop watching; the sessions go on without this client."""
+        self.agents.leave()
         for outbox in tuple(self._watched):
             outbox.unwatch(self._feed.take)
         self._watched.clear()

@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from treadle.permissions.approvals import Answer
+from treadle.protocol.agents import RequestTrustParams, RequestTrustResult
 from treadle.protocol.client import (
     AskResult,
     MessageAction,
@@ -55,6 +56,7 @@ class Person:
         self._takes_permission = hello.options.request_permission
         self._has_dialogs = hello.declares("window", "showMessage")
         self._takes_questions = hello.options.ask
+        self._takes_trust = hello.options.request_trust
 
     @property
     def can_permit(self) -> bool:
@@ -83,6 +85,14 @@ class Person:
         params = ask_params(questions)
         result = await self._ask("session/ask", params, questions.expires_in_seconds, _ask_decoder)
         return result.answers if result else None
+
+    async def request_trust(self, params: RequestTrustParams, timeout_seconds: float) -> bool:
+        """Ask whether a workspace's agents are trusted; see `agent_news.Truster`."""
+        if not self._takes_trust:
+            return False
+        method = "workspace/requestTrust"
+        result = await self._ask(method, params, timeout_seconds, _trust_decoder)
+        return result is not None and result.trusted
 
     async def _show(self, request: PermissionRequest) -> Answer | None:
         params = ShowMessageRequestParams(
@@ -121,6 +131,7 @@ class Person:
 
 _permission_decoder = msgspec.json.Decoder(PermissionResult)
 _ask_decoder = msgspec.json.Decoder(AskResult)
+_trust_decoder = msgspec.json.Decoder(RequestTrustResult)
 _action_decoder = msgspec.json.Decoder(ShowMessageRequestResult | None)
 
 

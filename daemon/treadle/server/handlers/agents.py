@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Sequence
+from pathlib import Path
 
 from treadle.agents.catalogue import Catalogue
 from treadle.agents.config import Config
@@ -20,12 +22,20 @@ from treadle.server.peer import Peer
 
 @handles("agent/list")
 async def list_agents(params: Empty, peer: Peer) -> AgentListResult:
-    """List what can be prompted and which files are broken."""
-    return await asyncio.to_thread(_list, peer.runtime.services.catalogue)
+    """List what can be prompted and which files are broken.
+
+    Those of the client's workspaces are among them; it is asked for the trust that they need.
+    """
+    # So that whatever is different from this list will be told.
+    await peer.agents.begun()
+    catalogue = peer.runtime.services.catalogue
+    listed = await asyncio.to_thread(_list, catalogue, peer.agents.workspaces)
+    peer.aside(peer.agents.ask_for_trust())
+    return listed
 
 
-def _list(catalogue: Catalogue) -> AgentListResult:
-    agents, problems = catalogue.list()
+def _list(catalogue: Catalogue, workspaces: Sequence[Path]) -> AgentListResult:
+    agents, problems = catalogue.list(workspaces)
     try:
         config: Config | None = catalogue.config()
     except TreadleError:
