@@ -9,16 +9,32 @@ import pytest
 
 from treadle.sandbox import holding
 from treadle.sandbox.local import LocalSandbox
+from treadle.sandbox.overlay import Overlay
 from treadle.sandbox.sandbox import Sandbox
 from treadle.sandbox.virtual import VirtualSandbox
 
 Fill = Callable[[Mapping[str, bytes]], Sandbox]
 
 
-@pytest.fixture(params=["virtual", "local", "local, opened by path"])
+class Elsewhere:
+    """An editor that has one file open, which is in no sandbox."""
+
+    async def files(self) -> list[Path]:
+        return [Path(__file__)]
+
+    async def unsaved(self, file: Path, disk: bytes | None) -> bytes | None:
+        raise AssertionError("what lies outside is looked at")
+
+    async def apply(self, file: Path, before: bytes, after: bytes) -> bool:
+        raise AssertionError("what lies outside is changed")
+
+
+@pytest.fixture(params=["virtual", "local", "local, opened by path", "beside an editor"])
 def fill(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fill:
     if request.param == "virtual":
         return lambda files: VirtualSandbox(dict(files))
+    if request.param == "beside an editor":
+        return lambda files: Overlay(_local(tmp_path / "root", files), Elsewhere())
     monkeypatch.setattr(holding, "HAS_DIR_FD", request.param == "local")
     return lambda files: _local(tmp_path / "root", files)
 

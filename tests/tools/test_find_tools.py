@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -250,11 +250,11 @@ async def test_a_kept_output_is_searched(tmp_path: Path) -> None:
 class Editing(LocalSandbox):
     """A folder with a file that an editor holds unsaved."""
 
-    def unsaved(self) -> Mapping[str, bytes]:
-        return {"f": b"unsaved needle\n"}
+    async def unsaved(self) -> Collection[str]:
+        return ["f"]
 
     async def read_bytes(self, path: str) -> bytes:
-        return self.unsaved().get(path) or await super().read_bytes(path)
+        return b"unsaved needle\n" if path == "f" else await super().read_bytes(path)
 
 
 async def test_unsaved_text_is_searched_in_place_of_its_file(tmp_path: Path, engine: str) -> None:

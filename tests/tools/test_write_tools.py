@@ -387,9 +387,9 @@ async def test_a_file_is_one_file_by_whatever_name_it_is_reached(tmp_path: Path)
 class Racing(VirtualSandbox):
     """Somebody writes a file right before a tool does."""
 
-    async def write_bytes(self, path: str, data: bytes, *, before: bytes | None) -> None:
+    async def write_bytes(self, path: str, data: bytes, *, before: bytes | None) -> str:
         self.files[path] = b"somebody else\n"
-        await super().write_bytes(path, data, before=before)
+        return await super().write_bytes(path, data, before=before)
 
 
 @pytest.mark.parametrize("files", [{}, {"f": b"one\n"}])

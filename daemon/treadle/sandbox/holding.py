@@ -115,6 +115,7 @@ class Held:
         Raises:
             IsADirectoryError: it is a folder.
             PermissionError: it is a pipe, a socket or a device.
+            Changed: it was replaced just then.
             OSError: it is missing, or a link.
         """
         _check_regular(self.status(name))
@@ -124,7 +125,8 @@ class Held:
             _check_regular(status)
             self.check()
             if self.descriptor is None and not os.path.samestat(self.status(name), status):
-                raise PermissionError(errno.EACCES, seam.OUTSIDE)
+                # Mostly by another writer, who puts a file in its place; what was opened is not read.
+                raise seam.Changed(errno.EBUSY, seam.CHANGED)
         except OSError:
             os.close(descriptor)
             raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from treadle.sandbox import sandbox as seam
@@ -48,20 +48,21 @@ class LocalSandbox:
         """Find the files below a folder; see the seam for what is raised."""
         return await settled(lambda is_given_up: self._walk(path, ignored, is_given_up))
 
-    async def write_bytes(self, path: str, data: bytes, *, before: bytes | None) -> None:
+    async def write_bytes(self, path: str, data: bytes, *, before: bytes | None) -> str:
         """Put a file there; see the seam for what is raised.
 
         When it is cancelled, nothing changes, unless the file was just getting its name.
         """
         await settled(lambda is_given_up: self._write_bytes(path, data, before, is_given_up))
+        return ""
 
     async def remove(self, path: str, *, before: bytes | None) -> None:
         """Remove a file, a link or an empty folder; see the seam for what is raised."""
         await settled(lambda _: self._remove(path, before))
 
-    def unsaved(self) -> Mapping[str, bytes]:
+    async def unsaved(self) -> Collection[str]:
         """Return nothing: what is read here lies on the disk."""
-        return {}
+        return ()
 
     def _place(self, path: str) -> str:
         parts = self._judge(path)

@@ -5,7 +5,7 @@ Owns the texts, so that every sandbox speaks alike. Refuses to know where the fi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -95,7 +95,7 @@ class Sandbox(Protocol):
             OSError: it is missing or outside.
         """
 
-    async def write_bytes(self, path: str, data: bytes, *, before: bytes | None) -> None:
+    async def write_bytes(self, path: str, data: bytes, *, before: bytes | None) -> str:
         """Put a file there whole, or change nothing; folders on the way are made.
 
         A file that is replaced keeps its mode. A link is followed where it leads inside.
@@ -104,6 +104,9 @@ class Sandbox(Protocol):
             path: where.
             data: what it is to hold.
             before: what it holds now; None where there is nothing yet.
+
+        Returns:
+            A sentence on where it went, for whoever asked for it; empty for the disk or memory.
 
         Raises:
             Changed: it holds something else, or is there although nothing should be.
@@ -123,8 +126,8 @@ class Sandbox(Protocol):
             OSError: it is missing, outside, or a folder that is not empty.
         """
 
-    def unsaved(self) -> Mapping[str, bytes]:
-        """Return what differs from the disk below `folder`, by place: buffers of an editor.
+    async def unsaved(self) -> Collection[str]:
+        """Return the places of what may differ from the disk below `folder`: an editor's text.
 
-        Whoever searches that folder by other means searches these instead of their files.
+        Whoever searches that folder by other means reads these here instead.
         """

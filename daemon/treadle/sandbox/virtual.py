@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -74,7 +74,7 @@ class VirtualSandbox:
             )
         )
 
-    async def write_bytes(self, path: str, data: bytes, *, before: bytes | None) -> None:
+    async def write_bytes(self, path: str, data: bytes, *, before: bytes | None) -> str:
         """Put a file there; see the seam for what is raised."""
         place = _place(path)
         if self._is_folder(place) or path.endswith("/"):
@@ -89,6 +89,7 @@ class VirtualSandbox:
             raise OSError(errno.ENOSPC, "the sandbox is full; remove files first", path)
         self.files[place] = bytes(data)
         self._folders.update(_around(place))
+        return ""
 
     async def remove(self, path: str, *, before: bytes | None) -> None:
         """Remove a file or an empty folder; see the seam for what is raised."""
@@ -108,9 +109,9 @@ class VirtualSandbox:
             raise OSError(errno.ENOTEMPTY, seam.NOT_EMPTY, path)
         self._folders.discard(place)
 
-    def unsaved(self) -> Mapping[str, bytes]:
+    async def unsaved(self) -> Collection[str]:
         """Return nothing: there is no disk that anything could differ from."""
-        return {}
+        return ()
 
     def _missing(self, place: str, path: str) -> OSError:
         """Say why there is nothing of the wanted kind at `place`."""

@@ -60,8 +60,8 @@ async def edit(
         edits: the replacements.
     """
     plan = await _planned(path, edits, context)
-    await context.sandbox.write_bytes(path, plan.data, before=plan.target.data)
-    return f"Edited {path}, {plan.diff.stat} lines:\n{plan.diff.excerpt}"
+    where = await context.sandbox.write_bytes(path, plan.data, before=plan.target.data)
+    return f"Edited {path}, {plan.diff.stat} lines:\n{plan.diff.excerpt}\n{where}".rstrip("\n")
 
 
 async def _planned(path: str, edits: list[Edit], context: ToolContext) -> _Plan:

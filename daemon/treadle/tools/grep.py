@@ -129,7 +129,7 @@ async def _groups(
         for at in range(0, len(files), _GROUP):
             yield list(files[at : at + _GROUP])
         return
-    unsaved = context.sandbox.unsaved()
+    unsaved = set(await context.sandbox.unsaved())
     for batch in ripgrep.batches(files):
         on_disk = [file for file in batch if file not in unsaved]
         hits = await ripgrep.with_matches(

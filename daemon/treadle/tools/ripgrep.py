@@ -95,6 +95,9 @@ async def with_matches(
     from treadle.process.child import Child
     from treadle.process.group import terminate_group
 
+    if not places:
+        # Without a file it would wait for its standard input.
+        return set()
     by_argument = {f"./{place}": place for place in places}
     patterns = [pattern] if _IS_PLAIN.fullmatch(pattern) else [pattern, _NO_UTF_8]
     options = [

@@ -40,7 +40,7 @@ async def undo(redo: bool = False, *, context: ToolContext) -> str:
             raise ToolError("Another change was made meanwhile, so nothing was undone: ask again.")
         change = await _checked(last, redo, context)
         try:
-            await _apply(change, context)
+            where = await _apply(change, context)
         finally:
             # A cancel comes through when the files are written already.
             if await _is_done(change, context):
@@ -52,7 +52,7 @@ async def undo(redo: bool = False, *, context: ToolContext) -> str:
         else f"{file.place}: removed"
         for file in change.files
     ]
-    return f"{word} {change.what}; {'; '.join(parts)}."
+    return f"{word} {change.what}; {'; '.join(parts)}. {where}".rstrip()
 
 
 def _diff(file: FileChange) -> Diff:
@@ -94,21 +94,26 @@ async def _checked(change: Change, redo: bool, context: ToolContext) -> Change:
     return change
 
 
-async def _apply(change: Change, context: ToolContext) -> None:
+async def _apply(change: Change, context: ToolContext) -> str:
     """Do it to all its files; where one fails, those before it are put back.
+
+    Returns:
+        Where it went, as the sandbox says it.
 
     Raises:
         OSError: a file could not be changed.
     """
     done: list[FileChange] = []
+    said: dict[str, None] = {}
     try:
         for file in change.files:
-            await _put(file.place, file.before, file.after, context)
+            said[await _put(file.place, file.before, file.after, context)] = None
             done.append(file)
     except OSError:
         for file in reversed(done):
             await _put(file.place, file.after, file.before, context)
         raise
+    return " ".join(filter(None, said))
 
 
 async def _is_done(change: Change, context: ToolContext) -> bool:
@@ -118,12 +123,14 @@ async def _is_done(change: Change, context: ToolContext) -> bool:
         return False
 
 
-async def _put(place: str, before: bytes | None, after: bytes | None, context: ToolContext) -> None:
+async def _put(place: str, before: bytes | None, after: bytes | None, context: ToolContext) -> str:
+    where = ""
     if after is None:
         await context.sandbox.remove(place, before=before)
     else:
-        await context.sandbox.write_bytes(place, after, before=before)
+        where = await context.sandbox.write_bytes(place, after, before=before)
     context.session.seen.note(place, after)
+    return where
 
 
 async def _held(place: str, context: ToolContext) -> bytes | None:

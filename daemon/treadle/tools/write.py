@@ -45,8 +45,8 @@ async def write(path: str, content: str, *, context: ToolContext) -> str:
         content: the whole text of it.
     """
     plan = await _planned(path, content, context)
-    await context.sandbox.write_bytes(path, plan.data, before=plan.target.data)
-    return f"Wrote {plan.summary}."
+    where = await context.sandbox.write_bytes(path, plan.data, before=plan.target.data)
+    return f"Wrote {plan.summary}. {where}".rstrip()
 
 
 async def _planned(path: str, content: str, context: ToolContext) -> _Plan:

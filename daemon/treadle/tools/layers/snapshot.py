@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from treadle.sandbox.sandbox import Changed
 from treadle.stack.stack import App
 from treadle.tools.changes import Change, FileChange
 from treadle.tools.tool import CallEnv, ToolContext
@@ -27,6 +30,10 @@ class Snapshot:
             before = await _read_all(env)
             try:
                 await self._app(env)
+            except Changed as error:
+                # What somebody else did to it is not the call's to undo, and was not seen.
+                await _leave_out(env, before, error.filename)
+                raise
             finally:
                 _note(env, before, await _read_all(env))
 
@@ -44,6 +51,11 @@ def _note(env: CallEnv, before: dict[str, bytes | None], after: dict[str, bytes 
     if changed:
         what = f"{env.call.name} {', '.join(file.place for file in changed)}"
         session.changes.add(Change(what, changed))
+
+
+async def _leave_out(env: CallEnv, before: dict[str, bytes | None], path: object) -> None:
+    with suppress(OSError):
+        before.pop(await env.context.sandbox.place(str(path)), None)
 
 
 async def _read_all(env: CallEnv) -> dict[str, bytes | None]:
