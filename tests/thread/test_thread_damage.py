@@ -15,8 +15,9 @@ import pytest
 from support.disk import Disk
 from support.process import patience_with
 from treadle.thread.message import Message, ToolCall, Usage, decode_line, encode_line
+from treadle.thread.reading import Reading
 from treadle.thread.records import decode_record
-from treadle.thread.replay import LoadReport, load
+from treadle.thread.replay import LoadReport, load, skim
 from treadle.thread.thread import Thread
 
 HI = b'{"role":"user","content":"hi"}'
@@ -258,3 +259,27 @@ def test_a_killed_writer_loses_nothing_that_it_had_acknowledged(tmp_path: Path) 
     assert numbers == list(range(len(numbers)))
     assert len(numbers) >= len(acknowledged) >= 200
     assert thread.report.interrupted_turn == 1
+
+
+@pytest.mark.usefixtures("instant_disk")
+def test_a_message_has_the_same_ordinal_whoever_looks_at_a_damaged_file(
+    sound: bytes, tmp_path: Path
+) -> None:
+    path, dice = tmp_path / "joined.jsonl", random.Random(7)
+    start = sound.index(b'{"role"', sound.index(b'"number":2'))
+    for _ in range(100):
+        # A line end that is lost makes one bad line of two; what was hidden is told by a record.
+        joined = bytearray(sound)
+        for _ in range(dice.choice([1, 2])):
+            place = dice.choice([at for at in range(start) if joined[at : at + 1] == b"\n"])
+            joined[place] = ord(" ")
+        path.write_bytes(joined)
+
+        loaded = load(path)
+        told = {
+            offset: ordinal for ordinal, offset in zip(loaded.ordinals, loaded.offsets, strict=True)
+        }
+        skimmed = skim(path)
+        assert told.items() <= dict(zip(skimmed.offsets, skimmed.ordinals, strict=True)).items()
+        page = Reading.of_file(path).page(0, 100)
+        assert [one.ordinal for one in page.messages] == list(loaded.ordinals)

@@ -79,6 +79,9 @@ class Index:
         if seen is None or seen.size_bytes != status.st_size:
             lines = seen.lines.copy() if seen else Reader(decodes=False)
             end = lines.read_lines(file, seen.end if seen else 0)
+            if lines.is_doubtful:
+                lines = Reader(keeps=False)
+                end = lines.read_lines(file, 0)
             edges = _edges(file, end)
             seen = _Seen(identity, status.st_size, status.st_mtime_ns, end, edges, lines)
         self._remember(path, seen)

@@ -54,6 +54,7 @@ class Reader:
 
     Attributes:
         odd_records: how many speak of messages that are not there.
+        is_doubtful: where messages were not looked into, there may be others than those found.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Reader:
         self.began: TurnRecord | None = None
         self.steered: list[SteeredRecord] = []
         self.odd_records = 0
+        self.is_doubtful = False
         self._decodes = decodes
         self._keeps = keeps
         self._follows = follows
@@ -266,6 +268,8 @@ class Reader:
         """Count the message lines that there were before a record, though damage hides some."""
         hidden, strange = record.messages - self.history.count, self._strange_lines
         self._strange_lines = 0
+        # Which lines hide them, only whoever looks into every line can tell.
+        self.is_doubtful |= hidden > 0 and not self._decodes
         # A larger number is itself damage, or somebody took lines out of the file.
         if not 0 < hidden <= strange:
             return

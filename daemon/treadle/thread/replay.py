@@ -55,10 +55,14 @@ def load(path: Path) -> Loaded:
 def skim(path: Path) -> Loaded:
     """Read a thread file's records, and where its messages are, without decoding those.
 
+    A file that has lost some of them is looked into, so that the others have their ordinals.
+
     Raises:
         ThreadUnreadable: there is something, and it cannot be opened.
     """
-    return _read(path, Reader(decodes=False))
+    reader = Reader(decodes=False)
+    loaded = _read(path, reader)
+    return _read(path, Reader(keeps=False)) if reader.is_doubtful else loaded
 
 
 def load_end(path: Path, size_bytes: int) -> Loaded:
