@@ -60,7 +60,7 @@ async def test_neovim_s_own_client_gets_all_that_it_can_use(
     knows_encodings = (seen["version"]["major"], seen["version"]["minor"]) >= (0, 11)
     assert seen["encoding"] == ("utf-8" if knows_encodings else "utf-16")
     assert seen["hello"]["positionEncoding"] == seen["encoding"]
-    assert seen["hello"]["textDocumentSync"] == {"openClose": True, "change": 2}
+    assert seen["hello"]["textDocumentSync"] == {"openClose": True, "change": 2, "save": True}
     _check_prompts(seen)
     _check_documents(seen["documents"]["result"])
     _check_the_command(seen["dialog"])

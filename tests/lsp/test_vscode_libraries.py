@@ -52,7 +52,7 @@ async def test_an_extension_on_vs_code_s_libraries_gets_all_that_an_editor_needs
     capabilities = seen["hello"]["capabilities"]
     assert seen["hello"]["serverInfo"]["name"] == "treadle"
     assert capabilities["positionEncoding"] == encodings[-1]
-    assert capabilities["textDocumentSync"] == {"openClose": True, "change": 2}
+    assert capabilities["textDocumentSync"] == {"openClose": True, "change": 2, "save": True}
     assert "treadle.session.prompt" in capabilities["executeCommandProvider"]["commands"]
     assert capabilities["experimental"]["treadle"]["protocolVersion"] == 1
     _check_prompts(seen)

@@ -18,7 +18,7 @@ async def test_initialize_says_who_we_are_and_what_we_can_do(tmp_path: Path) -> 
         assert await client.initialize() == {
             "capabilities": {
                 "positionEncoding": "utf-16",
-                "textDocumentSync": {"openClose": True, "change": 2},
+                "textDocumentSync": {"openClose": True, "change": 2, "save": True},
                 "executeCommandProvider": {
                     "commands": [command_of(name) for name in own_names("request")],
                     "workDoneProgress": True,

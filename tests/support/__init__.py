@@ -15,6 +15,7 @@ model_server   an OpenAI-compatible endpoint on loopback, which misbehaves on re
 strict_model   a provider that refuses what strict providers refuse
 model_peer     a bare agent on that endpoint
 documents      documents as editors tell of them, and what a model reads of one
+buffers        an editor whose documents the daemon changes, and a model that makes calls
 editors        what the clients of real editors are answered with, and how their reports are read
 peers          programs of other houses: skipped where missing, unless they have to be there
 noise          an editor that says everything that is allowed, in any mixture

@@ -81,6 +81,7 @@ class SyncOptions(WireStruct):
 
     open_close: Literal[True]
     change: Literal[2]
+    save: Literal[True]
 
 
 class CommandOptions(WireStruct):

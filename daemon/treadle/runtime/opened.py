@@ -21,6 +21,7 @@ from treadle.runtime.respondent import Respondent
 from treadle.runtime.services import Services
 from treadle.runtime.stored import open_stored
 from treadle.sandbox.local import LocalSandbox
+from treadle.sandbox.overlay import Buffers, Overlay
 from treadle.sandbox.sandbox import Sandbox
 from treadle.sandbox.virtual import VirtualSandbox
 from treadle.thread.paths import beside
@@ -81,6 +82,12 @@ class Place:
             return cls(kind, cwd, LocalSandbox(cwd))
         return cls(kind, cwd, VirtualSandbox())
 
+    def seen_through(self, buffers: Buffers | None) -> Sandbox:
+        """Return the sandbox as an editor shows it, where it is one that an editor can see."""
+        if buffers is None or self.sandbox.folder is None:
+            return self.sandbox
+        return Overlay(self.sandbox, buffers)
+
 
 class Opened:
     """An open session's thread, place and model.
@@ -121,12 +128,15 @@ class Opened:
         )
         self._model: tuple[ModelSpec, Completion] | None = None
 
-    async def agent(self, max_turns: int | None, inbox: Inbox) -> Agent:
+    async def agent(
+        self, max_turns: int | None, inbox: Inbox, buffers: Buffers | None = None
+    ) -> Agent:
         """Build the agent for one turn from its definition as it stands now.
 
         Args:
             max_turns: the prompt's own bound on model calls.
             inbox: what is said to the turn while it runs.
+            buffers: what is open in the editor of whoever prompts.
 
         Raises:
             RequestFailed: the agent is gone or broken, or no model can answer.
@@ -140,7 +150,7 @@ class Opened:
             instructions=definition.instructions,
             max_turns=definition.max_turns or DEFAULT_MAX_TURNS,
             tools=advertised_tools(self._as_placed(definition), config),
-            sandbox=self._place.sandbox,
+            sandbox=self._place.seen_through(buffers),
             policy=definition.policy,
             session=self._tools,
             completion=self._completion(spec),

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from treadle.agents.options import SessionOptions
 from treadle.runtime.client import Client
 from treadle.runtime.outbox import TurnPayload
+from treadle.sandbox.overlay import Buffers
 from treadle.thread.message import Message, Usage
 from treadle.thread.records import StopReason
 from treadle.turn.events import StepStarted, TurnDone
@@ -35,6 +36,7 @@ class Prompt:
         when_busy: while a turn runs: wait behind it, be refused, or enter it.
         key: under which the same prompt runs once, however often it is asked.
         client: who may be asked whether a call of its turn may run; nobody where absent.
+        buffers: what its client has open in an editor, which its turn's tools see and change.
         on_event: told what happens in its turn, from the moment at which it has one; a prompt
             that another of the same key answers hears the whole text at the end, and the end.
     """
@@ -46,6 +48,7 @@ class Prompt:
     when_busy: WhenBusy = "queue"
     key: str | None = None
     client: Client | None = None
+    buffers: Buffers | None = None
     on_event: Listener | None = None
 
 

@@ -122,7 +122,7 @@ class TurnRunner:
     ) -> None:
         """Run the agent as soon as the daemon has room for one more turn."""
         turn.open(opened.thread)
-        agent = await opened.agent(prompt.max_turns, turn.inbox)
+        agent = await opened.agent(prompt.max_turns, turn.inbox, prompt.buffers)
         slot = Slot(await self._services.turn_slots())
         try:
             if slot.is_free:

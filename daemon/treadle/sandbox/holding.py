@@ -125,7 +125,7 @@ class Held:
             _check_regular(status)
             self.check()
             if self.descriptor is None and not os.path.samestat(self.status(name), status):
-                # Mostly by another writer, who puts a file in its place; what was opened is not read.
+                # Mostly by another writer, who puts a file in its place.
                 raise seam.Changed(errno.EBUSY, seam.CHANGED)
         except OSError:
             os.close(descriptor)

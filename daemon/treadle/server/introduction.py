@@ -102,7 +102,7 @@ def introduction(hello: Hello, folders: Folders) -> InitializeResult:
     return InitializeResult(
         capabilities=ServerCapabilities(
             position_encoding=hello.position_encoding,
-            text_document_sync=SyncOptions(open_close=True, change=2),
+            text_document_sync=SyncOptions(open_close=True, change=2, save=True),
             execute_command_provider=CommandOptions(
                 commands=[command_of(method) for method in methods], work_done_progress=True
             ),

@@ -14,6 +14,7 @@ from treadle.runtime.runtime import Runtime
 from treadle.runtime.session import Session
 from treadle.server.agent_news import AgentNews
 from treadle.server.asides import Asides
+from treadle.server.editor.buffers import EditorBuffers
 from treadle.server.editor.tenant import Editor
 from treadle.server.feed import Feed
 from treadle.server.joining import is_late
@@ -43,6 +44,7 @@ class Peer:
 
     Attributes:
         agents: what it hears of agents.
+        buffers: what it has open in its editor, as tools see it.
         arrival: held by a prompt that is on its way to its session, so that none overtakes it.
         pages: held by whoever makes a page of a thread, until it can be sent.
     """
@@ -61,6 +63,7 @@ class Peer:
     ) -> None:
         self.runtime = runtime
         self.editor = editor
+        self.buffers = EditorBuffers(editor)
         self.person = person
         self.shows_results = shows_results
         self.arrival = asyncio.Lock()

@@ -73,6 +73,7 @@ class Editor:
         self._asides = Asides()
         self._asking: asyncio.Task[Any] | None = None
         self._settings_are_old = False
+        self._has_told = asyncio.Event()
         self._closed = False
 
     def can(self, *path: str) -> bool:
@@ -88,6 +89,7 @@ class Editor:
             return
         if self._server is not None and self._work is None:
             self._server.protocol.take(notification)
+            self._has_told.set()
             return
         self._waiting.append(notification)
         self._waiting_bytes += len(notification.params) + OVERHEAD_BYTES
@@ -96,12 +98,21 @@ class Editor:
         if self._work is None:
             self._work = self._asides.start(self._run())
 
+    async def opened(self) -> EditorServer | None:
+        """Return pygls once all that was sent so far is taken; None where nothing is open."""
+        # An editor that never sent anything of its own has opened nothing.
+        is_bound = self._server is not None or self._work is not None
+        return await self._ready() if is_bound else None
+
     async def text_of(self, uri: str) -> str | None:
         """Return an open document's text, as the editor shows it; None when it is not open."""
-        is_bound = self._server is not None or self._work is not None
-        # An editor that never sent anything of its own has opened nothing.
-        server = await self._ready() if is_bound else None
+        server = await self.opened()
         return server.documents.text_of(uri) if server else None
+
+    async def next_told(self) -> None:
+        """Wait until it sends something more of its own."""
+        self._has_told.clear()
+        await self._has_told.wait()
 
     def show_message(self, text: str) -> None:
         """Show a text to the person; its first lines matter."""
@@ -200,15 +211,23 @@ class Editor:
             self._work = None
             self._waiting_bytes = 0
             self._hold(False)
+            self._has_told.set()
 
     async def _bound(self) -> EditorServer:
         from lsprotocol import types
 
+        from treadle.server.editor.saving import look
+
         server = await asyncio.to_thread(self._load)
+        server.documents.on_unknown = lambda document: self._asides.start(look(document))
 
         @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
         def _changed(params: types.DidChangeConfigurationParams) -> None:
             self._take_settings(params.settings)
+
+        @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+        def _saved(params: types.DidSaveTextDocumentParams) -> None:
+            server.documents.saved(params.text_document.uri)
 
         if self.can("workspace", "didChangeConfiguration", "dynamicRegistration"):
             self._asides.start(self._register(server, types.WORKSPACE_DID_CHANGE_CONFIGURATION))

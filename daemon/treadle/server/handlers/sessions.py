@@ -109,6 +109,7 @@ async def run_prompt(
             when_busy=params.when_busy,
             key=params.key,
             client=peer.person,
+            buffers=peer.buffers,
             on_event=progress.take if progress else None,
         )
         result = prompt_result(await peer.session(pair).prompt(wanted))
@@ -149,6 +150,7 @@ async def steer(params: SteerParams, peer: Peer) -> SteerResult:
         options=SessionOptions(),
         default_cwd=peer.default_cwd,
         client=peer.person,
+        buffers=peer.buffers,
     )
     return steer_result(await peer.session(pair_of(params)).steer(said, params.expected_turn))
 
