@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli import agents, call, exit_codes, model, prompt, streams
+from treadle.cli import agents, call, exit_codes, model, prompt, streams, trust
 from treadle.cli.chat import command as chat
 from treadle.cli.client import RemoteError
 from treadle.cli.doctor.command import doctor
@@ -34,6 +34,7 @@ app.command("prompt")(prompt.prompt)
 app.command("chat")(chat.chat)
 app.command("call")(call.call)
 app.command("doctor")(doctor)
+app.command("trust")(trust.trust)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(agents.app, name="agents")
 app.add_typer(model.app, name="model")

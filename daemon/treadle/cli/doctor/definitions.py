@@ -8,9 +8,10 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from treadle.agents.catalogue import Catalogue
+from treadle.agents.catalogue import AgentProblem, Catalogue
 from treadle.agents.config import CONFIG_NAME, Config, RetentionSettings
 from treadle.agents.definition import AgentDefinition
+from treadle.cli.agents import current_workspace, quiet
 from treadle.cli.doctor.report import Check, Report
 from treadle.errors import InvalidAgent
 
@@ -24,6 +25,11 @@ def look_at_definitions(
         The agents that can be used, and the configuration; None when it is broken, and then no
         agent can be prompted.
     """
+    with quiet():
+        return _look(report, config_folder)
+
+
+def _look(report: Report, config_folder: Path) -> tuple[list[AgentDefinition], Config | None]:
     catalogue = Catalogue(config_folder)
     config_file = config_folder / CONFIG_NAME
     try:
@@ -34,14 +40,21 @@ def look_at_definitions(
         config = None
         told = f"{error.message}; no agent can be prompted until it is mended"
         report.checks.append(Check("config.toml", "problem", told, _edit(config_file)))
-    agents, problems = catalogue.list()
+    agents, problems = catalogue.list(current_workspace())
     for problem in problems:
         if problem.path != str(config_file):
-            name = f"agent/{Path(problem.path).stem}"
-            report.checks.append(Check(name, "problem", problem.message, _edit(problem.path)))
+            report.checks.append(_check(problem, catalogue.name_of(problem.path)))
     names = ", ".join(agent.name for agent in agents)
     report.checks.append(Check("agents", "ok", f"{len(agents)} can be used: {names}"))
     return agents, config
+
+
+def _check(problem: AgentProblem, agent: str | None) -> Check:
+    """Tell a problem; agents of a project that nobody trusts yet are none of this machine's."""
+    if problem.how:
+        return Check("workspace", "warning", problem.message, problem.how)
+    name = f"agent/{agent or Path(problem.path).stem}"
+    return Check(name, "problem", problem.message, _edit(problem.path))
 
 
 def _notices(config: Config, file: Path) -> list[Check]:
