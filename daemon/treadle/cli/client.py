@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,6 +21,10 @@ from treadle.server.log import start_log
 OnEvent: TypeAlias = Callable[[str, dict[str, Any]], None]
 """Called with a notification's method and params. Contract: must not block; an OSError says that
 nobody can be told any more, fails every request that waits and is not called again."""
+
+OnRequest: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Answers what the daemon asks, by its method and params. Contract: it is cancelled where that is
+withdrawn; what it raises is answered as an error."""
 
 
 class RemoteError(Exception):
@@ -39,11 +43,13 @@ class RemoteError(Exception):
 class Client:
     """Asks one daemon; made by `local_client`."""
 
-    def __init__(self, on_event: OnEvent) -> None:
+    def __init__(self, on_event: OnEvent, on_request: OnRequest | None) -> None:
         folders = find_folders()
         start_log(folders, on_failure=lambda error: tell(f"treadle: no log: {error}"))
         runtime = Runtime(folders)
         self._on_event = on_event
+        self._on_request = on_request
+        self._answering: dict[int, asyncio.Task[None]] = {}
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._last_id = 0
         self._connection = Connection(
@@ -95,11 +101,20 @@ class Client:
         """Shut the daemon down; what it tells of that is nobody's business any more."""
         self._on_event = lambda method, params: None
         await self.request("shutdown")
+        answering = list(self._answering.values())
+        for task in answering:
+            task.cancel()
+        await asyncio.gather(*answering, return_exceptions=True)
 
     def _take(self, body: bytes) -> None:
         message = json.loads(body)
         if "method" in message:
-            self._tell(message)
+            if "id" in message:
+                self._answer(message)
+            elif message["method"] == "$/cancelRequest":
+                self._withdraw(message["params"]["id"])
+            else:
+                self._tell(message)
             return
         answer = self._waiting.pop(message["id"], None)
         if answer is None or answer.done():
@@ -108,6 +123,26 @@ class Client:
             answer.set_exception(RemoteError(message["error"]))
         else:
             answer.set_result(message["result"])
+
+    def _answer(self, request: dict[str, Any]) -> None:
+        request_id = request["id"]
+        task = asyncio.ensure_future(self._answered(request))
+        self._answering[request_id] = task
+        task.add_done_callback(lambda _: self._answering.pop(request_id, None))
+
+    async def _answered(self, request: dict[str, Any]) -> None:
+        reply: dict[str, Any] = {"error": {"code": -32601, "message": "nobody can be asked here"}}
+        if self._on_request is not None:
+            try:
+                reply = {"result": await self._on_request(request["method"], request["params"])}
+            except Exception as error:
+                reply = {"error": {"code": -32603, "message": str(error)}}
+        message = {"jsonrpc": "2.0", "id": request["id"], **reply}
+        self._connection.receive(json.dumps(message).encode())
+
+    def _withdraw(self, request_id: int) -> None:
+        if (task := self._answering.get(request_id)) is not None:
+            task.cancel()
 
     def _tell(self, event: dict[str, Any]) -> None:
         try:
@@ -123,14 +158,25 @@ class Client:
 @contextlib.asynccontextmanager
 async def local_client(
     on_event: OnEvent = lambda method, params: None,
+    on_request: OnRequest | None = None,
+    *,
+    can_ask: bool = False,
 ) -> AsyncIterator[Client]:
     """Start a daemon on the person's own folders and connect to it; it shuts down at the end.
 
     The current folder, if it is still there, is the client's workspace, so it is where an agent
     works that names no folder of its own.
+
+    Args:
+        on_event: hears of notifications.
+        on_request: is asked whether calls may run; where absent, none that asks may.
+        can_ask: it can be asked a model's questions too.
     """
-    client = Client(on_event)
-    await client.request("initialize", {"capabilities": {}, "rootUri": _current_folder()})
+    client = Client(on_event, on_request)
+    answers = {"requestPermission": on_request is not None, "ask": can_ask}
+    capabilities = {"experimental": {"treadle": answers}}
+    hello = {"capabilities": capabilities, "rootUri": _current_folder()}
+    await client.request("initialize", hello)
     try:
         yield client
     finally:

@@ -21,6 +21,7 @@ from treadle.cli.options import (
     InstanceOption,
     JsonOption,
 )
+from treadle.cli.person import AtTerminal
 from treadle.cli.streams import say, tell, to_json
 from treadle.process.waking import wake_on_signals
 
@@ -55,7 +56,8 @@ def _standard_input() -> str:
 async def _prompt(agent: str, instance: str, text: str, as_json: bool) -> int:
     address = {"agent": agent, "instance": instance}
     show = _print_json if as_json else _print_event
-    async with local_client(show) as client:
+    person = AtTerminal()
+    async with local_client(show, person.answer, can_ask=person.is_there) as client:
         async with _interrupts_cancel(client, address):
             try:
                 result = await client.request("session/prompt", {**address, "prompt": text})

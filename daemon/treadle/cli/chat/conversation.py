@@ -14,6 +14,7 @@ from typing import Any
 from treadle.cli import exit_codes
 from treadle.cli.chat import commands, wording
 from treadle.cli.chat.activity import Activity
+from treadle.cli.chat.asking import Asking
 from treadle.cli.chat.hearing import Hearing
 from treadle.cli.chat.items import Face, Note, Said
 from treadle.cli.chat.remembered import items_of, last_exchange
@@ -41,6 +42,7 @@ class Conversation:
         self.face = face
         self.activity = Activity(face, {"agent": agent, "instance": instance})
         self.hearing = Hearing(face, self.activity)
+        self.asking = Asking(face)
         self.unsent: list[str] = []  # prompts whose turn never began
         self.left: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._client = client
@@ -138,9 +140,11 @@ class Conversation:
             self.say(text[text.index("/") + 1 :] if line.startswith("//") else text)
 
     def say(self, text: str) -> None:
-        """Say something to the agent; while a turn runs, that steers it."""
+        """Say something: an answer to what is asked, or words for the agent, which steer a turn."""
         self.activity.disarm()
         self.face.show(Said(text, typed=True))
+        if self.asking.take(text):
+            return
         self._start(self._steer(text) if self.activity.is_turn else self._prompt(text))
 
     def interrupt(self) -> None:
@@ -229,7 +233,11 @@ class Conversation:
 @contextlib.asynccontextmanager
 async def conversation_with(face: Face, agent: str, instance: str) -> AsyncIterator[Conversation]:
     """Start a daemon and a conversation with it; at the end both have come to rest."""
-    async with local_client(lambda method, params: chat.take(method, params)) as client:
+    async with local_client(
+        lambda method, params: chat.take(method, params),
+        lambda method, params: chat.asking.answer(method, params),
+        can_ask=face.interactive,
+    ) as client:
         chat = Conversation(client, agent, instance, face)
         yield chat
     await chat.settle()

@@ -14,6 +14,9 @@ from treadle.cli.chat import wording
 from treadle.cli.chat.activity import Activity
 from treadle.cli.chat.items import Called, Face, Note, Returned, SpeechEnded, Spoke, Thought
 
+# What goes on while a call is to be allowed, or the model has asked something.
+WAITING_FOR_PERSON = "waiting for your answer"
+
 # What is worst comes last; a script is told the worst of what happened.
 _BY_WEIGHT = (
     exit_codes.OK,
@@ -40,6 +43,7 @@ class Hearing:
         self._activity = activity
         self._reasoning: list[str] = []
         self._reasoning_since = 0.0
+        self._state = ""  # of the session, as it was last told
         self._told: object = None  # the error that the last turn ended with
 
     def take(self, method: str, params: dict[str, Any]) -> None:
@@ -60,7 +64,13 @@ class Hearing:
         self._face.show(Note(wording.failure(error), "error"))
 
     def _on_state(self, params: dict[str, Any]) -> None:
-        self._activity.turn_runs(params["state"] == "running")
+        state = params["state"]
+        self._activity.turn_runs(state in ("running", "waiting"))
+        if state == "waiting":
+            self._activity.now(WAITING_FOR_PERSON)
+        elif self._state == "waiting" and state == "running":
+            self._activity.now("running")
+        self._state = state
 
     def _on_delta(self, params: dict[str, Any]) -> None:
         if params["kind"] == "reasoning":

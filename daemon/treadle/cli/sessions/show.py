@@ -20,6 +20,10 @@ from treadle.cli.options import (
     JsonOption,
 )
 from treadle.cli.streams import say, to_json
+from treadle.folders import find_folders
+from treadle.thread.approvals import approvals_in
+from treadle.thread.paths import thread_path
+from treadle.thread.records import ApprovalRecord
 
 Message: TypeAlias = dict[str, Any]
 
@@ -43,7 +47,10 @@ def show(
     if as_json:
         print(to_json(messages))
         return
-    for line in _lines(messages, made):
+    approvals: dict[str, list[str]] = {}
+    for record in approvals_in(thread_path(find_folders().data, agent, instance)):
+        approvals.setdefault(record.call, []).append(_approval(record))
+    for line in _lines(messages, made, approvals):
         say(line)
 
 
@@ -60,8 +67,17 @@ async def _read(address: dict[str, str]) -> tuple[list[Message], list[Message]]:
         return messages, [message for message in view if message.get("made")]
 
 
-def _lines(messages: list[Message], made: list[Message]) -> Iterator[str]:
-    """Yield what is shown, piece by piece."""
+def _approval(record: ApprovalRecord) -> str:
+    """Show in a line that a person was asked about a call, or what came of it."""
+    by = f"by {record.by}" if record.by else ""
+    told = (record.at, record.tool, record.call, record.outcome, by)
+    return f"-- permission: {'  '.join(filter(None, told))}"
+
+
+def _lines(
+    messages: list[Message], made: list[Message], approvals: dict[str, list[str]]
+) -> Iterator[str]:
+    """Yield what is shown, piece by piece; approvals stand where their calls were made."""
     given_up = [message["ordinal"] for message in messages if message.get("compacted")]
     turn, held = 0, -1
     was_rewound = False
@@ -73,6 +89,9 @@ def _lines(messages: list[Message], made: list[Message]) -> Iterator[str]:
             turn = message.get("turn", 0)
             yield f"== turn {turn}\n" if turn else "== in no turn\n"
         yield _said(message)
+        for call in message.get("toolCalls", ()):
+            if told := approvals.pop(call["id"], None):
+                yield "\n".join([*told, ""])
         was_rewound = is_rewound
         held = held if is_rewound else message["ordinal"]
         if given_up and message["ordinal"] == given_up[-1]:
