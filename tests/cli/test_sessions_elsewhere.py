@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.doctor import doctor
-from support.person import stored
+from support.person import stored, write_config
 from support.waiting import PATIENCE_SECONDS
 from treadle.folders import CACHE_VARIABLE
 from treadle.thread import unsaved
@@ -101,6 +101,18 @@ def test_secrets_are_left_out_of_what_is_imported_and_that_is_told(
     exported = run("export", "-i", "y")[0].splitlines(keepends=True)
     assert (exported[0], exported[2]) == (HI, MORE)
     assert json.loads(exported[1])["content"].startswith("use [secret ")
+
+
+def test_what_the_configuration_names_a_secret_is_left_out_of_what_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_config('[secrets]\nnames = ["MY_TOKEN"]\n')
+    monkeypatch.setenv("MY_TOKEN", "a-token-of-mine")
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(HI + b'{"role":"user","content":"use a-token-of-mine"}\n')
+    told = run("import", str(log), "-i", "y")[1]
+    assert told == "2 messages imported, 1 of them without the secrets that they held\n"
+    assert b"a-token" not in stored("assistant", "y").read_bytes()
 
 
 def test_doctor_tells_what_lies_in_the_place_of_our_files_and_what_kills_left(path: Path) -> None:

@@ -11,11 +11,13 @@ from typing import Annotated, BinaryIO
 
 import typer
 
+from treadle.agents.catalogue import Catalogue
 from treadle.cli import exit_codes
 from treadle.cli.options import DEFAULT_AGENT, DEFAULT_INSTANCE, AgentOption, InstanceOption
 from treadle.cli.sessions.stored import thread_file
 from treadle.cli.streams import say, tell
 from treadle.errors import ConfigurationError, RequestFailed
+from treadle.folders import find_folders
 from treadle.thread import unsaved
 from treadle.thread.files import FILE_MODE, O_BINARY
 from treadle.thread.fork import fork as fork_thread
@@ -63,6 +65,8 @@ def import_(
     Instructions (role system) are left out: a session has those of its agent.
     """
     path = thread_file(agent, instance)
+    # What may not enter a thread is named there.
+    Catalogue(find_folders().config).config()
     imported = import_file(file, path, pair=(agent, instance), skips_bad_lines=skip_bad_lines)
     for number, why in imported.bad_lines:
         tell(f"{file}:{number}: left out: {why}")
