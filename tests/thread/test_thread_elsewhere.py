@@ -17,6 +17,7 @@ from treadle.thread import unsaved
 from treadle.thread.fork import fork
 from treadle.thread.lock import ThreadLock
 from treadle.thread.message import Message
+from treadle.thread.opening import take
 from treadle.thread.paths import thread_path
 from treadle.thread.replay import load
 from treadle.thread.thread import Thread
@@ -138,6 +139,21 @@ def test_a_pipe_in_the_place_of_a_thread_holds_nobody_up(path: Path) -> None:
     patience.cancel()
     assert MORE in kept.place.read_bytes()
     assert strange == [kept.place]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing limits open files there")
+def test_a_process_without_open_files_left_says_so_whatever_lies_elsewhere(path: Path) -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(StorageDegraded, match="Too many open files"):
+            take(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    take(path).release()
+    assert texts(path) == ["hi", "more"]
 
 
 def test_verify_of_a_folder_without_threads_looks_elsewhere_too(tmp_path: Path) -> None:

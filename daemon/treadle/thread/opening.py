@@ -37,7 +37,7 @@ def take(path: Path) -> ThreadLock:
     try:
         lock.ensure()
     except StorageDegraded:
-        if unsaved.find(path):
+        if _lies_elsewhere(path):
             raise
         return lock
     try:
@@ -62,6 +62,18 @@ def bring_back(path: Path) -> None:
         ThreadUnreadable: the thread can never be written there.
         StorageDegraded: that cannot be done now.
     """
-    if unsaved.find(path):
+    if _lies_elsewhere(path):
         with contextlib.suppress(ThreadLocked):
             take(path).release()
+
+
+def _lies_elsewhere(path: Path) -> bool:
+    """Tell whether anything of a thread had to be left elsewhere.
+
+    Raises:
+        StorageDegraded: that cannot be told now.
+    """
+    try:
+        return bool(unsaved.find(path))
+    except OSError as error:
+        raise degraded(path, error) from error
