@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
 import threading
@@ -16,6 +17,9 @@ from treadle.agents import python_file
 from treadle.agents.catalogue import AgentProblem, Catalogue
 from treadle.agents.options import SessionOptions, advertised_tools, narrow
 from treadle.errors import ConfigurationError, InvalidAgent, InvalidParams, WouldWiden
+
+# Long ago, so that a file counts as settled.
+_OLD_NS = 10**18
 
 COUNTING = """
 from treadle import Definition, tool
@@ -67,9 +71,8 @@ def test_a_python_file_is_an_agent_with_tools_and_layers_of_its_own(config: Path
     assert (agent.name, agent.source, agent.instructions) == ("counter", str(path), "You count.")
     assert (agent.description, agent.permissions, agent.tools) == ("Counts", "read_only", ("read",))
     assert [each.spec.name for each in advertised_tools(agent)] == ["read", "inhabitants"]
-    assert [(each.layer.__name__, each.options) for each in agent.own_layers] == [
-        ("Layer", {"limit": 3})
-    ]
+    ((_, guarded),) = agent.own_layers
+    assert (guarded["own"].__name__, guarded["made_with"]) == ("Layer", {"limit": 3})
 
 
 def test_a_change_of_the_file_is_another_agent_and_a_break_keeps_the_last(config: Path) -> None:
@@ -140,6 +143,19 @@ def test_secrets_in_what_a_file_raises_are_not_told(
     catalogue.config()
     (problem,) = catalogue.list()[1]
     assert problem.message == "counter.py, line 2: ValueError: [secret COUNTER_KEY]"
+
+
+def test_a_broken_file_is_run_again_when_it_was_touched(config: Path, tmp_path: Path) -> None:
+    path = _write(config, f"open({str(tmp_path / 'needed')!r})\n" + COUNTING)
+    os.utime(path, ns=(_OLD_NS, _OLD_NS))
+    catalogue = Catalogue(config)
+    for _ in range(2):
+        (problem,) = catalogue.list()[1]
+        assert problem.message.startswith("counter.py, line 1: FileNotFoundError")
+        (tmp_path / "needed").touch()
+    os.utime(path, ns=(_OLD_NS, _OLD_NS + 1))
+    assert catalogue.list()[1] == []
+    assert catalogue.find("counter").instructions == "You count."
 
 
 @pytest.fixture

@@ -77,7 +77,10 @@ class CachedFile(Generic[ParsedT]):
             OSError: it cannot be read.
         """
         files = self._known.files
-        if files and all(_is_as_it_was(path, files) for path in tuple(files)):
+        # What is wrong may lie elsewhere, such as a library that is missing: whoever has mended
+        # that touches the file.
+        touched_counts = self._known.error is not None
+        if files and all(_is_as_it_was(path, files, touched_counts) for path in tuple(files)):
             return
         files = {}
 
@@ -133,12 +136,15 @@ class _Known(Generic[ParsedT]):
     error: InvalidAgent | None
 
 
-def _is_as_it_was(path: Path, files: dict[Path, _Seen]) -> bool:
-    """Whether a file holds what it held; one that only looks different is looked at anew."""
+def _is_as_it_was(path: Path, files: dict[Path, _Seen], touched_counts: bool) -> bool:
+    """Whether a file holds what it held; unless `touched_counts`, it may look different."""
     seen = files[path]
     try:
-        if seen.looks is not None and _looks(path.stat()) == seen.looks:
-            return True
+        if seen.looks is not None:
+            if _looks(path.stat()) == seen.looks:
+                return True
+            if touched_counts:
+                return False
         now, _ = _look(path)
     except OSError:
         return seen.digest is None

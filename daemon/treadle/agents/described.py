@@ -13,6 +13,7 @@ from typing import Any, Self
 from treadle.agents import checks
 from treadle.agents.definition import AgentDefinition, OwnLayer
 from treadle.agents.markdown import check_together, checked
+from treadle.agents.own_layer import Guarded
 from treadle.errors import ConfigurationError
 from treadle.stack.stack import LayerFactory
 from treadle.tools.builtin import BUILTIN
@@ -54,15 +55,16 @@ class Definition:
             self._tools = _tools(own_tools)
         except ValueError as error:
             raise ConfigurationError(str(error)) from error
-        self._layers: list[OwnLayer] = []
+        self._layers: list[tuple[LayerFactory[Env], dict[str, Any]]] = []
 
-    def use(self, layer: LayerFactory[Env], **options: Any) -> Self:
+    def use(self, layer: LayerFactory[Env], /, **options: Any) -> Self:
         """Add a layer inside the loop and around the tools, inside those already added.
 
         It sees every pass: a model call and the results of what that called.
 
         Args:
-            layer: called as `layer(app, **options)` for each turn.
+            layer: called as `layer(app, **options)` for each turn; what it raises by itself ends
+                the turn as `invalid_agent`.
             options: whatever the layer takes.
 
         Raises:
@@ -70,7 +72,7 @@ class Definition:
         """
         if not callable(layer):
             raise ConfigurationError(f"a layer is a class or a function, not {layer!r:.60}")
-        self._layers.append(OwnLayer(layer, options))
+        self._layers.append((layer, options))
         return self
 
     def named(self, name: str, source: str) -> AgentDefinition:
@@ -80,7 +82,10 @@ class Definition:
             instructions=self._instructions,
             source=source,
             own_tools=self._tools,
-            own_layers=tuple(self._layers),
+            own_layers=tuple(
+                OwnLayer(Guarded, {"own": layer, "made_with": options, "source": source})
+                for layer, options in self._layers
+            ),
             **self._fields,
         )
 

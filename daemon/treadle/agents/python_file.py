@@ -17,18 +17,14 @@ from pathlib import Path
 from treadle.agents.checks import FILE_LIMIT_BYTES
 from treadle.agents.definition import AgentDefinition
 from treadle.agents.described import Definition
-from treadle.errors import ConfigurationError, InvalidAgent
-from treadle.secrets import known
-from treadle.thread.message import clean
+from treadle.agents.own_errors import broken, line_in, said_by
+from treadle.errors import ConfigurationError
 
 # Importing a large library takes a second or two; what takes longer waits for something.
 LOAD_SECONDS = 5.0
 
 # Files that never end, each edited a few times; beyond that threads would pile up.
 MOST_LEFT_BEHIND = 8
-
-# Enough of an exception's own words to recognise it.
-_SAID_CHARACTERS = 300
 
 _left_behind: list[threading.Thread] = []
 
@@ -44,23 +40,23 @@ def load_agent(path: Path, data: bytes) -> AgentDefinition:
         InvalidAgent: it cannot be used; the message names the line where one is known.
     """
     if len(data) > FILE_LIMIT_BYTES:
-        raise _broken(path, f"the file is larger than {FILE_LIMIT_BYTES // 1024} KiB")
+        raise broken(path, f"the file is larger than {FILE_LIMIT_BYTES // 1024} KiB")
     _left_behind[:] = [thread for thread in _left_behind if thread.is_alive()]
     if len(_left_behind) >= MOST_LEFT_BEHIND:
-        raise _broken(
+        raise broken(
             path, f"{MOST_LEFT_BEHIND} agent files have not ended loading; start Treadle anew"
         )
     load = _Load(path, data)
     load.start()
     if not load.ended.wait(LOAD_SECONDS):
         _left_behind.append(load)
-        raise _broken(
+        raise broken(
             path,
             f"it was not loaded within {LOAD_SECONDS:g} s; it goes on in a thread that is left "
             "behind. What takes time belongs into a tool or a layer",
         )
     if load.definition is None:
-        raise _broken(path, load.problem, load.line)
+        raise broken(path, load.problem, load.line)
     return load.definition.named(path.stem, str(path))
 
 
@@ -80,7 +76,7 @@ class _Load(threading.Thread):
         try:
             self.definition = _definition(self._path, self._data)
         except BaseException as error:
-            self.problem, self.line = _said(error), _line(error, str(self._path))
+            self.problem, self.line = said_by(error), line_in(error, self._path)
         finally:
             self.ended.set()
 
@@ -119,37 +115,3 @@ def _described(agent: object) -> Definition:
     if not isinstance(made, Definition):
         raise ConfigurationError(f"agent() returns {type(made).__name__}; {wanted}")
     return made
-
-
-def _said(error: BaseException) -> str:
-    """Tell an exception in words, without secrets, on one line."""
-    if isinstance(error, SystemExit):
-        return "it wants to end the process (SystemExit); an agent's file only describes an agent"
-    try:
-        said = error.msg if isinstance(error, SyntaxError) else str(error)
-    except Exception:
-        said = ""
-    said = " ".join(clean(known().redact(said)).split())[:_SAID_CHARACTERS]
-    if isinstance(error, ConfigurationError):
-        return said
-    if isinstance(error, SyntaxError):
-        return f"this is no Python: {said}"
-    kind = type(error).__name__
-    return f"{kind}: {said}" if said else kind
-
-
-def _line(error: BaseException, file: str) -> int | None:
-    """Return the last line of the file that an exception came through."""
-    if isinstance(error, SyntaxError) and error.filename == file:
-        return error.lineno
-    line = None
-    step = error.__traceback__
-    while step is not None:
-        line = step.tb_lineno if step.tb_frame.f_code.co_filename == file else line
-        step = step.tb_next
-    return line
-
-
-def _broken(path: Path, problem: str, line: int | None = None) -> InvalidAgent:
-    where = path.name if line is None else f"{path.name}, line {line}"
-    return InvalidAgent(f"{where}: {problem}", path=str(path))
