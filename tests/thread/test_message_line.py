@@ -61,6 +61,11 @@ def test_unknown_keys_of_message_call_and_usage_survive_a_round_trip() -> None:
     assert json.loads(encode_line(decode_line(json.dumps(plain).encode()))) == plain
 
 
+def test_what_is_nested_deeply_and_can_be_read_can_be_written_again() -> None:
+    line = b'{"role":"user","content":"hi","later":' + b"[" * 900 + b"]" * 900 + b"}"
+    assert encode_line(decode_line(line)) == line
+
+
 def test_text_that_is_no_text_is_made_so_when_written_and_when_read() -> None:
     clean = Message("user", "a\ufffd", extra={"k\ufffd": "\ufffd"})
 

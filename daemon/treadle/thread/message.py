@@ -97,12 +97,11 @@ def encode_line(message: Message) -> bytes:
 
     Text that is no UTF-8 (lone surrogates) becomes U+FFFD, numbers JSON cannot hold become text.
     """
-    if not _has_extra(message):
-        try:
-            return _encoder.encode(message)
-        except (UnicodeEncodeError, OverflowError):
-            pass
-    return _encoder.encode(clean(_flat(message)))
+    try:
+        # What came out of a line goes back into one, however deep its unknown keys are nested.
+        return _encoder.encode(_flat(message) if _has_extra(message) else message)
+    except (UnicodeEncodeError, OverflowError):
+        return _encoder.encode(clean(_flat(message)))
 
 
 def decode_line(line: bytes) -> Message:
