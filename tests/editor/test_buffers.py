@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator
@@ -48,6 +49,26 @@ async def bench(root: Path, capabilities: dict[str, Any] = VERSIONED) -> AsyncIt
     write_agent("coder", permissions="auto", sandbox="local", cwd=root)
     script = Script()
     async with conversation(script, capabilities=capabilities) as (client, _):
+        yield Bench(root, FakeEditor(client), script)
+
+
+@contextlib.asynccontextmanager
+async def hasty_bench(
+    root: Path, patience: str, capabilities: dict[str, Any] = VERSIONED
+) -> AsyncIterator[Bench]:
+    """The same, with a daemon that waits less for its editor: a module's constant, such as
+    `buffers.SHOWN_SECONDS`.
+    """
+    write_agent("coder", permissions="auto", sandbox="local", cwd=root)
+    script = Script()
+    module, _, name = patience.partition(".")
+    line = f"from treadle.server.editor import {module}; {module}.{name} = 0.05"
+    program = serving_after(root.parent, line)
+    async with (
+        ModelServer(script) as server,
+        daemon(env=on(server), initialize=False, program=program) as client,
+    ):
+        await client.initialize(capabilities=capabilities)
         yield Bench(root, FakeEditor(client), script)
 
 
@@ -254,25 +275,57 @@ async def test_what_is_typed_at_the_last_moment_is_left_alone(tmp_path: Path) ->
 async def test_an_edit_over_which_something_is_typed_at_once_says_to_read_again(
     tmp_path: Path,
 ) -> None:
-    root = tmp_path / "root"
-    write_agent("coder", permissions="auto", sandbox="local", cwd=root)
-    script = Script()
-    soon = "import treadle.server.editor.buffers as buffers; buffers.SHOWN_SECONDS = 0.05"
-    async with (
-        ModelServer(script) as server,
-        daemon(env=on(server), initialize=False, program=serving_after(tmp_path, soon)) as client,
-    ):
-        await client.initialize(capabilities=VERSIONED)
-        at = Bench(root, FakeEditor(client), script)
+    async with hasty_bench(tmp_path / "root", "buffers.SHOWN_SECONDS") as at:
         uri = at.editor.open(at.file("notes.txt", b"one\n"))
-        # As an editor does that formats what was changed, and tells of both changes in one.
-        at.editor._edit = lambda uri, edits: at.editor.type(uri, "formatted\n")  # type: ignore[method-assign]  # it is this test's own
+        # As an editor that formats what was changed, and tells of both changes in one.
+        at.editor.shows_instead = "formatted\n"
         said = await at.run(read("notes.txt"), edit("notes.txt", "one", "two"))
     assert said[1].endswith(
         "The editor took the change, and shows another text since: read the file again. It is "
         "unsaved, so the file on the disk is as before."
     )
     assert at.editor.shown[uri] == "formatted\n"
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "said", "holds"),
+    [
+        (
+            VERSIONED,
+            "It was written to the disk: the editor did not answer, where the file is open "
+            "without unsaved text.",
+            b"two\n",
+        ),
+        (
+            UNVERSIONED,
+            "edit failed: the editor did not answer, and may still make the change; read the "
+            "file again",
+            b"one\n",
+        ),
+    ],
+)
+async def test_an_editor_that_does_not_answer_is_not_waited_for(
+    capabilities: dict[str, Any], said: str, holds: bytes, tmp_path: Path
+) -> None:
+    patience = "language_server.EDITOR_SECONDS"
+    async with hasty_bench(tmp_path / "root", patience, capabilities) as at:
+        file = at.file("notes.txt", b"one\n")
+        at.editor.open(file)
+        del at.editor.client.answers["workspace/applyEdit"]
+        told = await at.run(read("notes.txt"), edit("notes.txt", "one", "two"))
+        assert (told[1].endswith(said), file.read_bytes()) == (True, holds)
+
+
+async def test_an_editor_that_goes_while_it_is_asked_holds_nobody_up(tmp_path: Path) -> None:
+    async with bench(tmp_path / "root") as at:
+        client, file = at.editor.client, at.file("notes.txt", b"one\n")
+        at.editor.open(file)
+        del client.answers["workspace/applyEdit"]
+        asked = asyncio.ensure_future(at.run(read("notes.txt"), edit("notes.txt", "one", "two")))
+        await client.until(lambda: bool(client.asked))
+        assert await client.end() == 0
+        await asyncio.gather(asked, return_exceptions=True)
+        assert file.read_bytes() == b"one\n"
 
 
 async def test_a_file_that_is_only_in_the_editor_is_found_and_changed_there(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from support.editors import (
     told,
     told_of,
 )
-from support.model_server import ModelServer
+from support.model_server import Answer, ModelServer, Request, last_user_text
 from support.peers import report_of, require_program
 from support.person import on, write_agent
 
@@ -52,8 +52,11 @@ async def test_neovim_s_own_client_gets_all_that_it_can_use(
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "notes.txt").write_text("pelican\n", encoding="utf-8")
     write_agent("inbox", "You sort mail.")
+    draft = tmp_path / "work" / "draft.txt"
+    draft.write_text("one\ntwo\nthree", encoding="utf-8")
+    write_agent("coder", sandbox="local", permissions="auto")
     task = json.dumps({"command": SERVE, "folder": str(tmp_path / "work")})
-    async with ModelServer(answer) as server:
+    async with ModelServer(_answer) as server:
         env = {**on(server), "TREADLE_TASK": task, "XDG_STATE_HOME": str(tmp_path / "state")}
         seen = await report_of(program, "--clean", "--headless", "-n", "-S", str(CLIENT), env=env)
 
@@ -63,6 +66,8 @@ async def test_neovim_s_own_client_gets_all_that_it_can_use(
     assert seen["hello"]["textDocumentSync"] == {"openClose": True, "change": 2, "save": True}
     _check_prompts(seen)
     _check_documents(seen["documents"]["result"])
+    _check_edits(seen["edits"])
+    assert draft.read_text(encoding="utf-8") == "one\ntwo\nthree"
     _check_the_command(seen["dialog"])
     assert {
         name: (answer["error"]["code"], answer["error"].get("data"))
@@ -73,6 +78,30 @@ async def test_neovim_s_own_client_gets_all_that_it_can_use(
         "params": (-32602, {"path": "prompt"}),
     }
     assert seen["exit"] == {"code": 0, "signal": 0}
+
+
+def _answer(request: Request) -> Answer:
+    """Edit the draft where asked to; else what the tests of all editors share."""
+    if last_user_text(request) != "Edit the draft":
+        return answer(request)
+    done = sum(message["role"] == "tool" for message in request["messages"])
+    edits = [{"old": "zwei 😀", "new": "deux 🦩\nand more"}, {"old": "three", "new": "drei 😀"}]
+    calls = [("read", {"path": "draft.txt"}), ("edit", {"path": "draft.txt", "edits": edits})]
+    return Answer(calls=[calls[done]]) if done < len(calls) else Answer("Done.")
+
+
+def _check_edits(scene: dict[str, Any]) -> None:
+    edited = scene["result"]
+    read, wrote = (
+        each["params"]["content"]
+        for each in scene["heard"]
+        if each["method"] == "session/toolResult"
+    )
+    assert read == "1\tone\n2\tzwei 😀\n3\tthree"
+    assert "The change is in the editor, unsaved" in wrote
+    assert edited["shown"] == ["one", "deux 🦩", "and more", "drei 😀"]
+    assert edited["modified"] is True
+    assert edited["answer"]["result"]["text"] == "Done."
 
 
 def _check_prompts(seen: dict[str, Any]) -> None:
@@ -101,7 +130,7 @@ def _check_the_command(scene: dict[str, Any]) -> None:
     assert dialog["params"] == {
         "type": 3,
         "message": "Which agent?",
-        "actions": [{"title": "assistant"}, {"title": "inbox"}],
+        "actions": [{"title": "assistant"}, {"title": "coder"}, {"title": "inbox"}],
     }
     assert scene["result"]["result"]["text"] == "What is new?"
     assert scene["heard"][-1] == {

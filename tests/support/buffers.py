@@ -28,7 +28,7 @@ class FakeEditor:
         versions: the number of each document's last change.
         refuses: what `workspace/applyEdit` is answered with instead of being done.
         before_it_applies: called before an edit is looked at.
-        after_it_applied: called once an edit is made.
+        shows_instead: what a document shows after an edit instead of the text that was meant.
     """
 
     def __init__(self, client: Daemon) -> None:
@@ -37,7 +37,7 @@ class FakeEditor:
         self.versions: dict[str, int] = {}
         self.refuses: Any = None
         self.before_it_applies: Callable[[], None] = lambda: None
-        self.after_it_applied: Callable[[], None] = lambda: None
+        self.shows_instead: str | None = None
         client.answers["workspace/applyEdit"] = self._apply
 
     def open(self, file: Path, text: str | None = None) -> str:
@@ -73,11 +73,11 @@ class FakeEditor:
             self._edit(document["uri"], change["edits"])
         for uri, edits in edit.get("changes", {}).items():
             self._edit(uri, edits)
-        self.after_it_applied()
         return {"applied": True}
 
     def _edit(self, uri: str, edits: list[dict[str, Any]]) -> None:
-        self.type(uri, applied(self.shown[uri], edits))
+        text = applied(self.shown[uri], edits)
+        self.type(uri, text if self.shows_instead is None else self.shows_instead)
 
 
 def applied(text: str, edits: list[dict[str, Any]], encoding: str = "utf-16-le") -> str:

@@ -166,6 +166,20 @@ function scenes.documents()
   return { unix = edited('notes é 😀.md', 'unix'), dos = edited('notes.txt', 'dos') }
 end
 
+function scenes.edits()
+  vim.cmd('edit ' .. vim.fn.fnameescape(task.folder .. '/draft.txt'))
+  local buffer = vim.api.nvim_get_current_buf()
+  vim.lsp.buf_attach_client(buffer, id)
+  vim.api.nvim_buf_set_lines(buffer, 1, 2, false, { 'zwei 😀' })
+  local answer = request('session/prompt', {
+    agent = 'coder', instance = 'e', prompt = 'Edit the draft',
+  })
+  local shown = vim.api.nvim_buf_get_lines(buffer, 0, -1, false)
+  local modified = vim.bo.modified
+  vim.cmd('bdelete!')
+  return { answer = answer, shown = shown, modified = modified }
+end
+
 function scenes.dialog()
   local members = { command = 'treadle.session.prompt', arguments = { 'What is new?' } }
   return request('workspace/executeCommand', members)
@@ -185,7 +199,7 @@ local report = {
   hello = client.server_capabilities,
 }
 for _, name in ipairs({
-  'prompt', 'progress', 'cancelRequest', 'cancelProgress', 'documents', 'dialog', 'unknown',
+  'prompt', 'progress', 'cancelRequest', 'cancelProgress', 'documents', 'edits', 'dialog', 'unknown',
 }) do
   io.stderr:write(name .. '\n')
   heard, asked = {}, {}

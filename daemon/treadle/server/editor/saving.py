@@ -43,10 +43,14 @@ def as_bytes(text: str, disk: bytes | None) -> bytes:
     file = (decode(disk) if disk else None) or TextFile("")
     text = text.removeprefix(_MARK) if file.mark else text
     try:
-        return file.encode(text)
+        data = file.encode(text)
     except UnicodeEncodeError:
-        # JSON can carry halves of characters, which no file can.
-        return text.encode("utf-8", "replace")
+        data = b""
+    if as_text(data) == text:
+        return data
+    # Characters that the encoding lacks, or bytes that would be read as another text. JSON can
+    # carry halves of characters, which no file can.
+    return text.encode("utf-8", "replace")
 
 
 def holds(disk: bytes, text: str) -> bool:
