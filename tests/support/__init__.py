@@ -22,6 +22,7 @@ noise          an editor that says everything that is allowed, in any mixture
 tmux           a real terminal, its keys and its screen
 chat           `treadle chat` in such a terminal
 doctor         `treadle doctor`, run to its end, and what it said
+scripts        agents that speak by a script
 person         what a person keeps and says, and a daemon on a model server
 web            a server whose answers are bytes, and a network on which it is the internet
 """

@@ -33,19 +33,19 @@ class Caller:
     session: ToolSession = field(default_factory=ToolSession)
     _ids: Any = field(default_factory=itertools.count)
 
-    async def call(self, name: str, **arguments: Any) -> ToolOutcome:
+    async def call(self, name: str, /, **arguments: Any) -> ToolOutcome:
         """Call a tool."""
         call = ToolCall(f"call-{next(self._ids)}", name, arguments)
         context = ToolContext(self.sandbox, self.session, self.policy, call)
         return await run_call(call, BUILTIN, context)
 
-    async def told(self, name: str, **arguments: Any) -> str:
+    async def told(self, name: str, /, **arguments: Any) -> str:
         """Call a tool that must do what it was asked for; return what it says."""
         outcome = await self.call(name, **arguments)
         assert outcome.ok, outcome.content
         return outcome.content
 
-    async def refused(self, name: str, **arguments: Any) -> str:
+    async def refused(self, name: str, /, **arguments: Any) -> str:
         """Call a tool that must not do what it was asked for; return what it says."""
         outcome = await self.call(name, **arguments)
         assert not outcome.ok, outcome.content

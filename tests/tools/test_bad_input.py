@@ -273,4 +273,5 @@ def test_every_tool_that_takes_a_path_is_in_the_table() -> None:
     taking = {
         name for name, tool in BUILTIN.items() if "path" in tool.spec.parameters["properties"]
     }
-    assert taking == set(ARGUMENTS)
+    # A skill's files lie in its own folder, in no sandbox of a session.
+    assert taking - {"skill"} == set(ARGUMENTS)

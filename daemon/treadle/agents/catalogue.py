@@ -20,6 +20,7 @@ from treadle.agents.config import CONFIG_NAME, Config, parse_config
 from treadle.agents.definition import AgentDefinition
 from treadle.agents.naming import MARKDOWN_SUFFIX, SUFFIXES
 from treadle.agents.own_folder import OwnFolder
+from treadle.agents.skills import SkillFolder
 from treadle.agents.trust import Trust
 from treadle.agents.workspace import (
     WORKSPACE_AGENTS,
@@ -34,6 +35,7 @@ from treadle.errors import InvalidAgent, UnknownAgent
 from treadle.secrets import hold
 from treadle.thread.message import clean
 from treadle.tools.nearest import did_you_mean
+from treadle.tools.skills import Skill
 
 # Workspaces whose names are kept to explain why an agent of theirs cannot be had.
 _MOST_MET = 100
@@ -64,6 +66,7 @@ class Catalogue:
     def __init__(self, config: Path) -> None:
         self.trust = Trust(config)
         self._own = OwnFolder(config)
+        self._skills = SkillFolder(config)
         self._config_file = CachedFile(config / CONFIG_NAME, _parse_config)
         self._defined: dict[Path, _Defined] = {}
         self._met: dict[str, Path] = {}
@@ -116,7 +119,13 @@ class Catalogue:
                 problems += [_problem(error)] if error else ()
                 agents.pop(name, None)
                 agents |= {name: good} if good else {}
+            problems += map(_problem, self._skills.problems(agents.values()))
         return [agents[name] for name in sorted(agents)], problems
+
+    def skills(self, names: Sequence[str]) -> tuple[Skill, ...]:
+        """Return those of these skills that can be used; `list` tells what is wrong with others."""
+        with self._lock:
+            return self._skills.find(names)
 
     def untrusted(self, workspaces: Iterable[Path]) -> Sequence[Workspace]:
         """Return the workspaces that have agents and are not trusted as they are now."""

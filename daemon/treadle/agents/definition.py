@@ -44,6 +44,7 @@ class AgentDefinition:
         cwd: the folder of a local sandbox, absolute; None where the session decides.
         tools: the names of its tools; None for all that its permissions can ever allow.
         fetch_allow: the hosts that its tool `fetch` reaches, and their subdomains.
+        skills: the names of its skills, which lie in the config folder.
         max_turns: how many model calls one prompt may make.
         source: its file's path, or `built-in`.
         own_tools: tools that it brings, beside the built-in ones.
@@ -62,6 +63,7 @@ class AgentDefinition:
     cwd: Path | None = None
     tools: tuple[str, ...] | None = None
     fetch_allow: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
     max_turns: int | None = None
     source: str = BUILT_IN
     own_tools: tuple[Tool, ...] = ()

@@ -19,6 +19,7 @@ from treadle.agents.front_matter import (
     without_last_line_end,
 )
 from treadle.agents.includes import Shelf, expand
+from treadle.agents.skills import skill_names
 from treadle.errors import InvalidAgent
 from treadle.permissions.modes import MODES
 from treadle.tools.builtin import BUILTIN
@@ -63,11 +64,12 @@ _CHECKS: dict[str, checks.Check] = {
     "cwd": checks.folder,
     "tools": checks.names(BUILTIN),
     "fetch_allow": checks.hosts,
+    "skills": skill_names,
     "max_turns": checks.count,
 }
 
 # Keys of capabilities that are still to come: named, so that nobody believes they work.
-_LATER = ("mcp_servers", "mcp_allow", "skills", "compaction")
+_LATER = ("mcp_servers", "mcp_allow", "compaction")
 
 
 def checked(key: str, value: Any) -> Any:

@@ -21,6 +21,7 @@ from treadle.sandbox.paths import is_within, real_path
 from treadle.tools.builtin import BUILTIN
 from treadle.tools.jobs import jobs
 from treadle.tools.nearest import did_you_mean
+from treadle.tools.skill import skill
 from treadle.tools.tool import Tool
 from treadle.tools.web_search import web_search
 
@@ -84,9 +85,10 @@ def advertised_tools(definition: AgentDefinition, config: Config | None = None) 
     """Return the tools a model is told of: the agent's, as far as its mode can ever allow them.
 
     The order is the built-ins' own, so that it is the same at every turn. What needs something
-    of the person's configuration is told of only where that is there.
+    of the person's configuration, or a skill, is told of only where that is there.
     """
-    lacking = () if config and config.search else (web_search,)
+    lacking = [] if config and config.search else [web_search]
+    lacking += [] if definition.skills else [skill]
     told = tuple(
         tool
         for name, tool in BUILTIN.items()

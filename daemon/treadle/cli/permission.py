@@ -28,7 +28,8 @@ _PREVIEW_LINES = 40
 
 def wanted(params: dict[str, Any]) -> str:
     """Say what a call would do: its line, and the whole of it below where there is more."""
-    head = f"{params['agent']} wants to run {params['call']['name']}: {params['detail']}"
+    who = params["agent"] + (f", task {params['task']}," if "task" in params else "")
+    head = f"{who} wants to run {params['call']['name']}: {params['detail']}"
     lines = str(params.get("preview", "")).rstrip("\n").split("\n")
     more = len(lines) - _PREVIEW_LINES
     shown = lines[:_PREVIEW_LINES] + ([f"… {more:,} more lines"] if more > 0 else [])

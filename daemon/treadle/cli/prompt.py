@@ -93,13 +93,22 @@ async def _interrupts_cancel(client: Client, address: dict[str, str]) -> AsyncIt
 
 
 def _print_event(method: str, params: dict[str, Any]) -> None:
-    if method == "session/delta" and params["kind"] == "text":
+    if "task" in params:
+        _print_task(method, params)
+    elif method == "session/delta" and params["kind"] == "text":
         say(params["text"], end="")
     elif method == "session/toolCall":
         arguments = json.dumps(params["arguments"], ensure_ascii=False)
         tell(f"[{params['name']} {arguments}]")
     elif method == "session/retrying":
         tell(f"treadle: {params['reason']}; trying again in {params['retryInSeconds']:.0f} s")
+
+
+def _print_task(method: str, params: dict[str, Any]) -> None:
+    """Tell what a sub-agent calls; what it says is told by the result of its task."""
+    if method == "session/toolCall":
+        arguments = json.dumps(params["arguments"], ensure_ascii=False)
+        tell(f"[task {params['task']}: {params['name']} {arguments}]")
 
 
 def _print_json(method: str, params: Any) -> None:

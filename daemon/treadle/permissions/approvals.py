@@ -24,6 +24,7 @@ class Question:
         detail: what it would do, on one line: a command, a path.
         preview: the whole of it: a diff, a script; empty where the detail says all.
         covers: what `allow_session` allows from then on; two calls with the same text are alike.
+        task: the number of the task that makes the call; None where the session's own turn does.
     """
 
     call: ToolCall
@@ -31,6 +32,7 @@ class Question:
     detail: str
     preview: str
     covers: str
+    task: int | None = None
 
 
 class Approver(Protocol):

@@ -24,13 +24,15 @@ class PermissionParams(SessionRequest):
     """A call that the person is to allow, with these very arguments.
 
     `detail` says on one line what it would do; `preview` is the whole of it, such as a diff, where
-    the line does not say all. Whatever is no outcome of `options` counts as `deny`.
+    the line does not say all. Whatever is no outcome of `options` counts as `deny`. With a `task`
+    it is a sub-agent that makes the call.
     """
 
     call: WireToolCall
     capability: str
     detail: str
     preview: str = ""
+    task: int | None = None
     options: list[PermissionOutcome]
 
 

@@ -13,10 +13,14 @@ from treadle.protocol.sessions import State, StopReason
 
 
 class SessionNotification(Address):
-    """What every notification of a session carries; `turn` where it belongs to one."""
+    """What every notification of a session carries; `turn` where it belongs to one.
+
+    With a `task` it tells of that task of the turn: of what a sub-agent says and does.
+    """
 
     seq: int
     turn: int | None = None
+    task: int | None = None
 
 
 class StateNotification(SessionNotification):

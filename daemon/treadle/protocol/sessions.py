@@ -221,11 +221,15 @@ class CloseResult(WireStruct):
 
 
 class ListParams(WireStruct):
-    """Which sessions to list, newest first: `limit` of them, after `cursor`."""
+    """Which sessions to list, newest first: `limit` of them, after `cursor`.
+
+    With `tasks` also those of sub-agents, whose instances are `<their parent's>/task-<number>`.
+    """
 
     agent: str | None = None
     cursor: str | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 200
+    tasks: bool = False
 
 
 class SessionInfo(Address):

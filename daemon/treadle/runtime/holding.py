@@ -186,7 +186,7 @@ class Holding:
         # What could not be kept is to go anyway.
         with contextlib.suppress(StorageDegraded):
             await self.close()
-        kept = self._services.memory.pop(self._pair, None)
+        kept = self._services.forget(self._pair)
         stored = await asyncio.to_thread(delete_stored, self._pair, self._services)
         return stored or kept is not None
 

@@ -25,7 +25,13 @@ from treadle.stack.events import Events, Subscriber
 from treadle.thread.message import Message
 from treadle.thread.paths import validate_name
 from treadle.turn.agent import prompt_messages
-from treadle.turn.events import Retrying, ToolCallStarted, ToolProgressed, ToolResultLanded
+from treadle.turn.events import (
+    Retrying,
+    TaskTold,
+    ToolCallStarted,
+    ToolProgressed,
+    ToolResultLanded,
+)
 
 # What subscribers hear, as agents' events are called where they are the same.
 _NAMES: dict[type, str] = {
@@ -62,7 +68,7 @@ class Session:
         self._runtime = runtime
         self._pair = pair
         self._options = options
-        self._events = Events(tuple(_NAMES.values()))
+        self._events = Events((*_NAMES.values(), "task"))
         self._is_closed = False
 
     @classmethod
@@ -125,7 +131,8 @@ class Session:
         """Subscribe `fn(session, payload)` to an event.
 
         The events are `state`, and of a turn `delta`, `tool_call`, `tool_progress`,
-        `tool_result`, `retrying` and `done`, with the payloads that an agent's `on` gives.
+        `tool_result`, `retrying`, `task` and `done`, with the payloads that an agent's `on`
+        gives.
 
         Raises:
             ConfigurationError: an unknown event, or a coroutine function.
@@ -218,6 +225,10 @@ class Session:
 
     def _tell(self, event: SessionEvent) -> None:
         payload = event.payload
+        if event.task is not None:
+            told_of_task = TaskTold(event.task, _NAMES[type(payload)], payload)
+            self._events.emit("task", self, told_of_task)
+            return
         told = payload.done if isinstance(payload, TurnEnded) else payload
         self._events.emit(_NAMES[type(payload)], self, told)
 

@@ -19,25 +19,24 @@ from treadle.runtime.approver import TurnApprover, TurnAsker
 from treadle.runtime.outbox import Pair
 from treadle.runtime.respondent import Respondent
 from treadle.runtime.services import Services
-from treadle.runtime.stored import open_stored
+from treadle.runtime.stored import end_interrupted_tasks, open_stored, outputs_folder
+from treadle.runtime.tasks import ParentTurn, Tasks
 from treadle.sandbox.local import LocalSandbox
 from treadle.sandbox.overlay import Buffers, Overlay
 from treadle.sandbox.sandbox import Sandbox
 from treadle.sandbox.virtual import VirtualSandbox
-from treadle.thread.paths import beside
 from treadle.thread.thread import Thread
 from treadle.tools.running import JobEnd
 from treadle.tools.session import ToolSession
+from treadle.tools.skills import Skill
 from treadle.tools.spill import Spill
 from treadle.turn.agent import Agent
 from treadle.turn.default import default_agent
+from treadle.turn.max_iterations import ModelCalls
 from treadle.turn.steering import Inbox
 
 # Model calls of one prompt where neither the prompt nor the agent says.
 DEFAULT_MAX_TURNS = 25
-
-# The extension of the folder beside a thread that too long outputs of tools lie in.
-OUTPUTS_SUFFIX = ".outputs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +125,8 @@ class Opened:
             spill=Spill(outputs_folder(thread)),
             asker=TurnAsker(respondent),
         )
+        self._tasks = Tasks(pair, services, thread, self._tools, respondent)
+        self._tools.delegate = self._tasks
         self._model: tuple[ModelSpec, Completion] | None = None
 
     async def agent(
@@ -141,23 +142,38 @@ class Opened:
         Raises:
             RequestFailed: the agent is gone or broken, or no model can answer.
         """
-        definition, spec, config = await asyncio.to_thread(self._definition, max_turns)
-        self._tools.web.search = config.search
+        definition, spec, config, skills = await asyncio.to_thread(self._definition, max_turns)
+        self._tools.web.search, self._tools.skills = config.search, skills
         if definition.sandbox != self._place.kind:
             self._place = Place.of(definition.sandbox, self._place.cwd)
-        return default_agent(
+        definition = self._as_placed(definition)
+        limit = definition.max_turns or DEFAULT_MAX_TURNS
+        turn = ParentTurn(
+            definition=definition,
+            tools=advertised_tools(definition, config),
+            sandbox=self._place.seen_through(buffers),
+            sandbox_at=lambda cwd: Place.of("local", cwd).seen_through(buffers),
+            config=config,
+            calls=ModelCalls(limit),
+            max_turns=limit,
+        )
+        agent = default_agent(
             thread=self.thread,
             instructions=definition.instructions,
-            max_turns=definition.max_turns or DEFAULT_MAX_TURNS,
-            tools=advertised_tools(self._as_placed(definition), config),
-            sandbox=self._place.seen_through(buffers),
+            max_turns=limit,
+            tools=turn.tools,
+            sandbox=turn.sandbox,
             policy=definition.policy,
             session=self._tools,
             completion=self._completion(spec),
             inbox=inbox,
             max_retries=config.models.max_retries,
             own_layers=definition.own_layers,
+            skills=skills,
+            calls=turn.calls,
         )
+        self._tasks.begin(agent, turn)
+        return agent
 
     @property
     def is_busy(self) -> bool:
@@ -166,8 +182,9 @@ class Opened:
 
     def _as_placed(self, definition: AgentDefinition) -> AgentDefinition:
         """Return the agent as its place lets it be: without a folder that is a virtual one."""
-        is_local = self._place.sandbox.folder is not None
-        return definition if is_local else replace(definition, sandbox="virtual")
+        if self._place.sandbox.folder is None:
+            return replace(definition, sandbox="virtual", cwd=None)
+        return replace(definition, cwd=self._place.cwd)
 
     async def release_tools(self) -> tuple[JobEnd, ...]:
         """Give back what tools hold for the session; safe to call twice.
@@ -184,8 +201,10 @@ class Opened:
         """
         self.thread.close()
 
-    def _definition(self, max_turns: int | None) -> tuple[AgentDefinition, ModelSpec, Config]:
-        """Return the agent and its model as they stand now, and the person's configuration."""
+    def _definition(
+        self, max_turns: int | None
+    ) -> tuple[AgentDefinition, ModelSpec, Config, tuple[Skill, ...]]:
+        """Return what the files say now: the agent, its model, the configuration, its skills."""
         catalogue = self._services.catalogue
         # Every agent's key is a secret to each of them; a file that has not changed costs a look.
         catalogue.list()
@@ -193,7 +212,11 @@ class Opened:
         if max_turns is not None:
             definition = narrow(definition, SessionOptions(max_turns=max_turns))
         config = catalogue.config()
-        return definition, choose_model(definition, config, os.environ), config
+        spec = choose_model(definition, config, os.environ)
+        # The embedded model is offered no tool to read them with.
+        skills = () if spec.kind == "embedded" else catalogue.skills(definition.skills)
+        there = tuple(skill.name for skill in skills)
+        return replace(definition, skills=there), spec, config, skills
 
     def _completion(self, spec: ModelSpec) -> Completion:
         """Return the session's completion; while the model is the same it is the same one,
@@ -226,13 +249,10 @@ def open_session(pair: Pair, services: Services, terms: Terms, respondent: Respo
         if settings.durability == "file"
         else _memory_thread(pair, services.memory)
     )
+    if thread.report.interrupted_turn is not None:
+        end_interrupted_tasks(pair, services)
     held = Terms(terms.options, place.cwd)
     return Opened(pair, services, held, place, thread, respondent, settings.idle_seconds)
-
-
-def outputs_folder(thread: Thread) -> Path | None:
-    """Return where too long outputs of a thread's tools lie; nowhere for one in memory."""
-    return None if thread.path is None else beside(thread.path, OUTPUTS_SUFFIX)
 
 
 def _memory_thread(pair: Pair, kept: dict[Pair, Thread]) -> Thread:

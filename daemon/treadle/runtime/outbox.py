@@ -58,16 +58,19 @@ TurnPayload: TypeAlias = (
     Delta | ToolCallStarted | ToolProgressed | ToolResultLanded | Retrying | TurnEnded
 )
 Payload: TypeAlias = StateChanged | TurnPayload
+# What is told of a task; its end is the result of the call that gave it.
+TASK_PAYLOADS = (Delta, ToolCallStarted, ToolProgressed, ToolResultLanded, Retrying)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionEvent:
-    """One numbered event of a session."""
+    """One numbered event of a session; with a `task`, of that sub-agent in its turn."""
 
     pair: Pair
     seq: int
     turn: int | None
     payload: Payload
+    task: int | None = None
 
 
 Watcher: TypeAlias = Callable[[SessionEvent], None]
@@ -92,10 +95,10 @@ class Outbox:
         if watcher in self._watchers:
             self._watchers.remove(watcher)
 
-    def emit(self, payload: Payload, turn: int | None = None) -> None:
+    def emit(self, payload: Payload, turn: int | None = None, task: int | None = None) -> None:
         """Number an event and hand it out."""
         self.last_seq += 1
-        event = SessionEvent(self.pair, self.last_seq, turn, payload)
+        event = SessionEvent(self.pair, self.last_seq, turn, payload, task)
         for watcher in tuple(self._watchers):
             try:
                 watcher(event)

@@ -82,7 +82,12 @@ class Runtime:
         return self._sessions.get(pair)
 
     async def summaries(
-        self, agent: str | None = None, start: int = 0, limit: int | None = None
+        self,
+        agent: str | None = None,
+        start: int = 0,
+        limit: int | None = None,
+        *,
+        tasks: bool = False,
     ) -> tuple[list[SessionSummary], bool]:
         """List sessions, open and stored, newest first.
 
@@ -92,6 +97,7 @@ class Runtime:
             agent: only this agent's.
             start: how many to leave out.
             limit: how many at most.
+            tasks: those of tasks too.
 
         Returns:
             The sessions, and whether more follow.
@@ -99,7 +105,12 @@ class Runtime:
         async with self._listing:
             stored = await self._stored_now(is_first_page=not start)
             here = self._threads_here()
-            found = [pair for pair in {**stored, **here} if agent in (None, pair.agent)]
+            found = [
+                pair
+                for pair in {**stored, **here}
+                if agent in (None, pair.agent)
+                and (tasks or not self._is_task(pair, stored.get(pair)))
+            ]
             found.sort()
             found.sort(key=lambda pair: _updated_ns(stored.get(pair), here.get(pair)), reverse=True)
             wanted = found[start:] if limit is None else found[start : start + limit]
@@ -184,6 +195,9 @@ class Runtime:
             except OSError as error:
                 logger.warning("left out of the list: %s: %s", one.path, error)
         return found
+
+    def _is_task(self, pair: Pair, stored: Listed | None) -> bool:
+        return stored.is_task if stored else pair in self.services.tasks
 
     def _summary(
         self, pair: Pair, thread: Thread | None, seen: dict[Pair, StoredThread]

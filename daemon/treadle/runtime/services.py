@@ -18,6 +18,7 @@ class Services:
     Attributes:
         memory: the threads that are kept in memory only (`durability = "memory"`), also of
             sessions that are closed; they live as long as the daemon.
+        tasks: which of those are tasks', and of which session.
         expiry: deletes threads whose time has come.
     """
 
@@ -26,8 +27,16 @@ class Services:
         self.catalogue = Catalogue(folders.config)
         self.models = Models(folders.cache)
         self.memory: dict[Pair, Thread] = {}
+        self.tasks: dict[Pair, Pair] = {}
         self.expiry = Expiry(folders.data, self.catalogue)
         self._turn_slots: asyncio.Semaphore | None = None
+
+    def forget(self, pair: Pair) -> Thread | None:
+        """Forget a thread that is kept in memory, and those of its tasks; return it."""
+        for task in [task for task, parent in self.tasks.items() if parent == pair]:
+            self.memory.pop(task, None)
+            del self.tasks[task]
+        return self.memory.pop(pair, None)
 
     async def turn_slots(self) -> asyncio.Semaphore:
         """Return the bound on turns that run at once across all sessions.

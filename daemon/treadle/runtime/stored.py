@@ -6,21 +6,30 @@ called in worker threads. Refuses to know sessions.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from treadle.errors import StorageDegraded, ThreadExists, ThreadLocked
+from treadle.errors import RequestFailed, StorageDegraded, ThreadExists, ThreadLocked
 from treadle.runtime.outbox import Pair
 from treadle.runtime.services import Services
 from treadle.thread import whole
 from treadle.thread.fork import fork
-from treadle.thread.paths import thread_path
-from treadle.thread.tasks import delete_with_tasks
+from treadle.thread.paths import beside, thread_path
+from treadle.thread.records import Parent
+from treadle.thread.task import task_instance, task_of
+from treadle.thread.tasks import delete_with_tasks, last_number, tasks_of
 from treadle.thread.thread import Thread
 
 T = TypeVar("T")
+
+# The extension of the folder beside a thread that too long outputs of tools lie in.
+OUTPUTS_SUFFIX = ".outputs"
+
+# More than a model keeps in view; a turn that goes on has lost its way.
+TASKS_OF_TURN = 32
 
 
 def stored_path(pair: Pair, services: Services) -> Path:
@@ -51,6 +60,69 @@ def delete_stored(pair: Pair, services: Services) -> bool:
     """
     data = services.folders.data
     return _past_expiry(lambda: delete_with_tasks(data, *pair), services)
+
+
+class BegunTask(NamedTuple):
+    """A task's number, and its thread, which is new and open."""
+
+    number: int
+    pair: Pair
+    thread: Thread
+
+
+def last_task(parent: Pair, services: Services) -> int:
+    """Return the number of a session's last task, or of a session that is named as one; 0 where
+    there is none.
+    """
+    kept = (task_of(pair.instance) for pair in services.memory)
+    numbers = [named[1] for named in kept if named and named[0] == parent.instance]
+    return max([last_number(services.folders.data, parent.instance), *numbers])
+
+
+def begin_task(
+    parent: Pair, agent: str, number: int, services: Services, *, is_kept: bool
+) -> BegunTask:
+    """Begin the thread of a task under the first number from `number` on that is free.
+
+    Args:
+        parent: whose task it is.
+        agent: who does it.
+        number: the number that is wanted.
+        services: the daemon's.
+        is_kept: it is kept in a file, as its parent's thread is, and not in memory.
+
+    Raises:
+        RequestFailed: it cannot be begun.
+    """
+    while True:
+        pair = Pair(agent, task_instance(parent.instance, number))
+        path = stored_path(pair, services)
+        if not path.exists() and pair not in services.memory:
+            break
+        number += 1
+    if not is_kept:
+        thread = services.memory[pair] = Thread.in_memory()
+        services.tasks[pair] = parent
+        return BegunTask(number, pair, thread)
+    whole.settle(path)
+    thread = Thread.open(path, agent=agent, instance=pair.instance, parent=Parent(*parent))
+    return BegunTask(number, pair, thread)
+
+
+def end_interrupted_tasks(parent: Pair, services: Services) -> None:
+    """Have the threads of a session's last tasks say that they were interrupted, where a kill
+    ended them with their parent's turn.
+    """
+    tasks = tasks_of(services.folders.data, *parent)
+    for task in tasks[-TASKS_OF_TURN:]:
+        # Held by somebody, or not to be read: they are ended by whoever opens them next.
+        with contextlib.suppress(RequestFailed):
+            Thread.open(task.path).close()
+
+
+def outputs_folder(thread: Thread) -> Path | None:
+    """Return where too long outputs of a thread's tools lie; nowhere for one in memory."""
+    return None if thread.path is None else beside(thread.path, OUTPUTS_SUFFIX)
 
 
 def copy_stored(

@@ -12,7 +12,7 @@ from treadle.errors import InternalError, InvalidParams, TreadleError
 from treadle.runtime.holding import Holding
 from treadle.runtime.keys import Keys, digest_of, told_before
 from treadle.runtime.opened import Opened
-from treadle.runtime.outbox import Outbox, TurnEnded, TurnPayload
+from treadle.runtime.outbox import TASK_PAYLOADS, Outbox, TurnEnded, TurnPayload
 from treadle.runtime.prompt import Outcome, Prompt
 from treadle.runtime.respondent import Respondent
 from treadle.runtime.services import Services
@@ -23,7 +23,7 @@ from treadle.runtime.turn_in_flight import TurnInFlight, TurnStopped
 from treadle.runtime.turn_queue import TurnQueue
 from treadle.turn.agent import Agent
 from treadle.turn.env import Env
-from treadle.turn.events import StepStarted, ToolResultLanded
+from treadle.turn.events import StepStarted, TaskTold, ToolResultLanded
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +156,12 @@ class TurnRunner:
                 self._log_failure(env, turn, payload.call.name)
             self._tell(turn, payload)
 
-        agent.on("step", step)
+        def forward_task(_env: Env, told: TaskTold) -> None:
+            # Watchers alone: a prompt's own progress and text are its own turn's.
+            if not turn.has_ended and isinstance(told.payload, TASK_PAYLOADS):
+                self._outbox.emit(told.payload, turn.number, told.number)
+
+        agent.on("step", step).on("task", forward_task)
         for name in ("delta", "tool_call", "tool_progress", "tool_result", "retrying"):
             agent.on(name, forward)
 

@@ -81,6 +81,7 @@ def permission_params(request: PermissionRequest) -> PermissionParams:
         **request.pair._asdict(),
         turn=request.turn,
         expires_in_seconds=request.expires_in_seconds,
+        task=question.task,
         call=WireToolCall(id=call.id, name=call.name, arguments=call.arguments),
         capability=question.capability,
         detail=question.detail,
@@ -253,7 +254,12 @@ def notification(event: SessionEvent) -> tuple[str, WireStruct]:
     payload = event.payload
     if isinstance(payload, Delta):
         return "session/delta", delta_notification(event, payload.text, joined=1)
-    address: dict[str, Any] = {**event.pair._asdict(), "seq": event.seq, "turn": event.turn}
+    address: dict[str, Any] = {
+        **event.pair._asdict(),
+        "seq": event.seq,
+        "turn": event.turn,
+        "task": event.task,
+    }
     if isinstance(payload, StateChanged):
         return "session/state", wire.StateNotification(
             **address, state=payload.state, queued=payload.queued, storage=payload.storage
@@ -308,6 +314,7 @@ def delta_notification(event: SessionEvent, text: str, *, joined: int) -> wire.D
         **event.pair._asdict(),
         seq=event.seq,
         turn=event.turn,
+        task=event.task,
         kind=event.payload.kind,
         text=text,
         joined=joined,

@@ -85,7 +85,7 @@ class Feed:
 
 def _same_run(first: SessionEvent, second: SessionEvent) -> bool:
     return (
-        first.turn == second.turn
+        (first.turn, first.task) == (second.turn, second.task)
         and isinstance(first.payload, Delta)
         and isinstance(second.payload, Delta)
         and first.payload.kind == second.payload.kind

@@ -138,7 +138,10 @@ _action_decoder = msgspec.json.Decoder(ShowMessageRequestResult | None)
 def _words(request: PermissionRequest) -> str:
     """Return what a dialog says: who wants to do what, and the beginning of the whole of it."""
     question = request.question
-    head = f"{request.pair.agent} · {request.pair.instance} wants to run {question.call.name}: "
+    who = f"{request.pair.agent} · {request.pair.instance}"
+    if question.task is not None:
+        who += f" · task {question.task}"
+    head = f"{who} wants to run {question.call.name}: "
     lines = question.preview[:_PREVIEW_CHARACTERS].split("\n")[:_PREVIEW_LINES]
     shown = "\n".join(lines).rstrip()
     more = "\n…" if shown != question.preview.rstrip() else ""

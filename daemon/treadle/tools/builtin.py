@@ -13,6 +13,8 @@ from treadle.tools.jobs import jobs
 from treadle.tools.read import read
 from treadle.tools.remove import remove
 from treadle.tools.shell import shell
+from treadle.tools.skill import skill
+from treadle.tools.task import task
 from treadle.tools.todo import todo
 from treadle.tools.tool import Tool
 from treadle.tools.undo import undo
@@ -33,6 +35,8 @@ _TOOLS = [
     web_search,
     todo,
     ask,
+    skill,
+    task,
 ]
 
 BUILTIN: Mapping[str, Tool] = {tool.spec.name: tool for tool in _TOOLS}

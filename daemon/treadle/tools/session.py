@@ -10,8 +10,10 @@ import asyncio
 from treadle.permissions.approvals import Approvals
 from treadle.tools.asking import Asker, NobodyAnswers
 from treadle.tools.changes import Changes
+from treadle.tools.delegate import Delegate
 from treadle.tools.running import JobEnd, Jobs
 from treadle.tools.seen import Seen
+from treadle.tools.skills import Skill
 from treadle.tools.spill import Spill
 from treadle.tools.todo_list import TodoList
 from treadle.tools.web.network import Web
@@ -32,6 +34,11 @@ class ToolSession:
         writing: held by whoever changes files, so that one change follows another.
         jobs: the commands that run.
         web: how pages and search results are got.
+        skills: those that the agent has.
+        delegate: runs tasks; None where nobody does.
+        task: the number of the task whose tools these are; None where it is the session's own.
+        elsewhere: where a task's tools act, if not where the session's do; what a person allows
+            for the session is told apart by it.
     """
 
     def __init__(
@@ -50,6 +57,10 @@ class ToolSession:
         self.writing = asyncio.Lock()
         self.jobs = Jobs(self.spill)
         self.web = Web()
+        self.skills: tuple[Skill, ...] = ()
+        self.delegate: Delegate | None = None
+        self.task: int | None = None
+        self.elsewhere = ""
 
     @property
     def is_busy(self) -> bool:
@@ -62,6 +73,8 @@ class ToolSession:
         Returns:
             The commands that were stopped, and how each ended.
         """
+        if self.delegate is not None:
+            await self.delegate.close()
         ended = await self.jobs.close()
         await self.spill.close()
         return ended

@@ -4,6 +4,7 @@ Order is policy, so it stands here to be read at once:
 
     SessionLog        history is there first, and whatever follows is kept
     SystemPrompt      before the loaded history
+    Skills            what there is to read besides, below the instructions
     ToolResultLoop    everything below sees every pass
     Steering          what is said meanwhile enters between two passes, and is kept at any end
     MaxIterations     the loop's guard
@@ -23,13 +24,15 @@ from treadle.sandbox.sandbox import Sandbox
 from treadle.stack.stack import App, LayerFactory
 from treadle.thread.thread import Thread
 from treadle.tools.session import ToolSession
+from treadle.tools.skills import Skill
 from treadle.tools.tool import Tool
 from treadle.turn.agent import Agent
 from treadle.turn.env import Env
 from treadle.turn.loop import ToolResultLoop
-from treadle.turn.max_iterations import MaxIterations
+from treadle.turn.max_iterations import MaxIterations, ModelCalls
 from treadle.turn.retry import DEFAULT_MAX_RETRIES, Retry
 from treadle.turn.session_log import SessionLog
+from treadle.turn.skills import Skills
 from treadle.turn.steering import Inbox, Steering
 from treadle.turn.system_prompt import SystemPrompt
 from treadle.turn.tools import Tools
@@ -48,6 +51,8 @@ def default_agent(
     inbox: Inbox | None = None,
     max_retries: int = DEFAULT_MAX_RETRIES,
     own_layers: Sequence[tuple[LayerFactory[Env], Mapping[str, Any]]] = (),
+    skills: Sequence[Skill] = (),
+    calls: ModelCalls | None = None,
 ) -> Agent:
     """Stack the layers of an agent that the daemon runs.
 
@@ -63,15 +68,18 @@ def default_agent(
         inbox: what is said to a turn while it runs; without one nothing can be.
         max_retries: how often one model call is made again.
         own_layers: the agent's own layers and what each is made with, outermost first.
+        skills: what the model is told that it can read.
+        calls: a count of model calls that others take from too.
     """
     inbox = inbox or Inbox()
     agent = (
         Agent()
         .use(SessionLog, thread=thread)
         .use(SystemPrompt, text=instructions)
+        .use(Skills, skills=skills)
         .use(ToolResultLoop, inbox=inbox)
         .use(Steering, inbox=inbox)
-        .use(MaxIterations, limit=max_turns)
+        .use(MaxIterations, limit=max_turns, calls=calls)
     )
     for layer, options in own_layers:
         agent.use(layer, **options)

@@ -10,6 +10,7 @@
 | `tool_call`     | `ToolCallStarted`  | before a tool runs                         |
 | `tool_progress` | `ToolProgressed`   | a running tool tells how far it is         |
 | `tool_result`   | `ToolResultLanded` | a call's result is kept, cut short or not  |
+| `task`          | `TaskTold`         | something happens in a sub-agent's turn    |
 | `done`          | `TurnDone`         | the turn is over, whatever its end         |
 """
 
@@ -30,6 +31,7 @@ EVENT_NAMES = (
     "tool_call",
     "tool_progress",
     "tool_result",
+    "task",
     "done",
 )
 
@@ -86,6 +88,15 @@ class ToolResultLanded:
     message: Message
     truncated: bool
     duration_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTold:
+    """An event of a sub-agent's turn: the task's number, the event's name and its payload."""
+
+    number: int
+    name: str
+    payload: object
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,9 @@ class Hearing:
 
     def take(self, method: str, params: dict[str, Any]) -> None:
         """Take a notification; one that says nothing to a person is skipped."""
-        if handler := _HANDLERS.get(method):
+        if "task" in params:
+            self._on_task(method, params)
+        elif handler := _HANDLERS.get(method):
             handler(self, params)
 
     def count(self, code: int) -> None:
@@ -79,6 +81,13 @@ class Hearing:
         self._end_thought()
         self._activity.now("writing")
         self._face.show(Spoke(params["text"]))
+
+    def _on_task(self, method: str, params: dict[str, Any]) -> None:
+        """Say what a sub-agent is at; what it says is told by the result of its task."""
+        if method == "session/toolCall":
+            self._activity.now(f"task {params['task']}: running {params['name']}")
+        elif method == "session/delta":
+            self._activity.now(f"task {params['task']}: writing")
 
     def _reason(self, text: str) -> None:
         if not self._reasoning:

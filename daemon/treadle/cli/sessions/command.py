@@ -35,10 +35,11 @@ app = typer.Typer(
 @app.command("list")
 def list_sessions(
     agent: Annotated[str | None, typer.Option("--agent", "-a", help="Only this agent's.")] = None,
+    tasks: Annotated[bool, typer.Option("--tasks", help="Those of sub-agents, too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List every stored session, newest first; what no session could be told from is named."""
-    listed = asyncio.run(_every_session(agent))
+    listed = asyncio.run(_every_session(agent, tasks=tasks))
     for problem in ThreadIndex(find_folders().data).scan()[1]:
         tell(f"treadle: left out: {problem.path}: {problem.message}")
     if as_json:
@@ -73,8 +74,9 @@ app.command("verify")(verify)
 app.command("repair")(repair)
 
 
-async def _every_session(agent: str | None) -> list[Any]:
-    params: dict[str, Any] = {"limit": PAGE_SIZE, **({} if agent is None else {"agent": agent})}
+async def _every_session(agent: str | None, *, tasks: bool) -> list[Any]:
+    params: dict[str, Any] = {"limit": PAGE_SIZE, "tasks": tasks}
+    params |= {} if agent is None else {"agent": agent}
     async with local_client() as client:
         pages = client.pages("session/list", params)
         return [session async for page in pages for session in page["sessions"]]

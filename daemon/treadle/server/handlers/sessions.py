@@ -174,7 +174,9 @@ async def close(params: CloseParams, peer: Peer) -> CloseResult:
 async def list_sessions(params: ListParams, peer: Peer) -> ListResult:
     """List one page of the sessions, newest first."""
     start = _position(params.cursor)
-    summaries, has_more = await peer.runtime.summaries(params.agent, start, params.limit)
+    summaries, has_more = await peer.runtime.summaries(
+        params.agent, start, params.limit, tasks=params.tasks
+    )
     return ListResult(
         sessions=[session_info(summary) for summary in summaries],
         next_cursor=str(start + params.limit) if has_more else None,

@@ -65,13 +65,19 @@ async def _shown(env: CallEnv) -> Shown:
 def _question(env: CallEnv, shown: Shown) -> Question:
     assert env.tool is not None, "Validate belongs around Permit"
     # Redacted before it is cut: half a secret is not recognised any more.
+    session = env.context.session
     detail = " ".join(known().redact(clean(shown.detail)).split())
+    covers = shown.covers or env.tool.spec.name
+    if session.elsewhere:
+        # The same words do another thing there, so they are allowed for that place alone.
+        detail, covers = f"in {session.elsewhere}: {detail}", f"{session.elsewhere}: {covers}"
     return Question(
         call=env.call,
         capability=env.tool.capability,
         detail=_cut(detail, _DETAIL_CHARACTERS),
         preview=_cut(known().redact(clean(shown.preview)), _PREVIEW_CHARACTERS),
-        covers=shown.covers or env.tool.spec.name,
+        covers=covers,
+        task=session.task,
     )
 
 
