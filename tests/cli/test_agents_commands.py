@@ -130,6 +130,8 @@ def test_what_a_python_agent_prints_is_not_taken_for_what_a_command_says(agents:
         code, out, err = treadle(*words)
         assert (code, "LOUD" in err) == (0, True), err
         assert "loud" in str(json.loads(out)["agents"])
+    code, out, err = treadle("call", "agent/list")
+    assert (code, "LOUD" in out, "LOUD" in err) == (0, False, True)
 
 
 def test_trust_is_given_listed_and_taken_back(project: Path, agents: Path) -> None:

@@ -12,6 +12,7 @@ import inspect
 import sys
 import threading
 import types
+from functools import partial
 from pathlib import Path
 
 from treadle.agents.checks import FILE_LIMIT_BYTES
@@ -92,6 +93,8 @@ def _definition(path: Path, data: bytes) -> Definition:
     name = "treadle_agent_" + hashlib.sha256(str(path).encode(errors="replace")).hexdigest()[:16]
     module = types.ModuleType(name)
     module.__file__ = str(path)
+    # Standard output is where a command's answer goes; the daemon's own is guarded already.
+    module.__dict__["print"] = partial(print, file=sys.stderr)
     before = sys.modules.get(name)
     sys.modules[name] = module
     try:

@@ -63,6 +63,7 @@ class AgentWatch:
         self._catalogue = catalogue
         self._listeners: list[Listener] = []
         self._task: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     def listen(self, tell: Tell, workspaces: Callable[[], Sequence[Path]]) -> Listener:
@@ -87,16 +88,17 @@ class AgentWatch:
             self._listeners.remove(listener)
         if not self._listeners and self._task is not None:
             self._task.cancel()
+            self._ending.add(self._task)
+            self._task.add_done_callback(self._ending.discard)
             self._task = None
 
     async def close(self) -> None:
         """Look no more."""
         self._is_closed = True
-        task = self._task
         for listener in tuple(self._listeners):
             self.leave(listener)
-        if task is not None:
-            await asyncio.wait({task}, timeout=CLOSE_SECONDS)
+        if self._ending:
+            await asyncio.wait(self._ending, timeout=CLOSE_SECONDS)
 
     async def _look_on(self) -> None:
         while True:
