@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -225,6 +226,42 @@ async def test_a_file_that_an_editor_saved_in_place_is_taken_as_it_is(
     assert load(path).messages[len(texts) :] == [said]
     assert load(path).unfinished is None
     thread.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file that is open is not replaced there")
+async def test_what_is_said_after_a_file_was_replaced_in_a_turn_is_in_the_new_one(
+    tmp_path: Path,
+) -> None:
+    path, saved = tmp_path / "a.jsonl", tmp_path / "saved"
+    thread = Thread.open(path, agent="a", instance="b")
+    thread.start_turn()
+    await thread.append(HI)
+    saved.write_bytes(path.read_bytes().replace(b'"hi"', b'"hello"'))
+    saved.replace(path)
+    await thread.append(Message("assistant", "more"))
+    await thread.end_turn("end_turn", Usage(), 1)
+    assert thread.storage == "ok"
+    thread.close()
+
+    loaded = load(path)
+    assert [message.text for message in loaded.messages] == ["hello", "more"]
+    assert (loaded.unfinished, loaded.report) == (None, LoadReport())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file that is open is not moved there")
+async def test_a_file_that_was_moved_away_in_a_turn_takes_the_rest_of_it_along(
+    tmp_path: Path,
+) -> None:
+    path, moved = tmp_path / "a.jsonl", tmp_path / "moved"
+    thread = Thread.open(path)
+    thread.start_turn()
+    await thread.append(HI)
+    path.rename(moved)
+    await thread.append(Message("assistant", "more"))
+    await thread.end_turn("end_turn", Usage(), 1)
+    assert (thread.storage, thread.start_turn()) == ("ok", 1)
+    thread.close()
+    assert [message.text for message in load(moved).messages] == ["hi", "more"]
 
 
 async def test_half_a_line_that_an_editor_left_in_a_turn_swallows_no_message(

@@ -200,6 +200,9 @@ class LineWriter:
         if self.failure is not None:
             self.attach()
             self.tail.settle(self._backlog.first)
+        elif self.tail.is_replaced():
+            # An editor that saves in the middle of a turn puts another file in its place.
+            self.attach()
         self._blobs.write()
         while self._backlog and not self.is_closed:
             self.tail.write_line(self._backlog.first)

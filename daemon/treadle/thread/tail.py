@@ -155,6 +155,10 @@ class Tail:
         """Tell whether the file is the one at the path."""
         return self.descriptor is not None and is_same_file(self.descriptor, self._path)
 
+    def is_replaced(self) -> bool:
+        """Tell whether another file has taken its place."""
+        return not self.is_there() and self._path.is_file()
+
     def is_as_we_left_it(self) -> bool:
         """Tell whether the file is the one at the path and holds what we know of."""
         return (
