@@ -44,7 +44,7 @@ class Client(Waitable):
 
 
 def denied(runtime_results: list[str]) -> list[bool]:
-    return ["was not allowed by the person" in text for text in runtime_results]
+    return ["was not allowed" in text for text in runtime_results]
 
 
 async def results(runtime: Runtime) -> list[str]:

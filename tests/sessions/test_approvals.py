@@ -30,7 +30,7 @@ from treadle.folders import LOG_VARIABLE
 from treadle.thread.repair import INTERRUPTED_TEXT, NEVER_ALLOWED_TEXT
 
 OPTED_IN = client_that(requestPermission=True)
-NOT_ALLOWED = "write was not allowed by the person, so it did not run."
+NOT_ALLOWED = "write was not allowed, so it did not run."
 
 
 def log_text() -> str:

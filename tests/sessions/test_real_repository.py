@@ -95,7 +95,7 @@ async def test_an_agent_finds_reads_mends_and_tests_a_project_as_far_as_it_is_al
     assert text.splitlines()[1] == "2\t    result = 1"
     assert mended.startswith("Edited shop/total.py, +1 -1 lines:")
     assert "\nOK\n[exit code 0 after" in green
-    assert denied.startswith("shell was not allowed by the person")
+    assert denied.startswith("shell was not allowed")
     assert [(params["capability"], params["detail"]) for params in asked(client)] == [
         ("shell", f"shell: {RUN_TESTS}"),
         ("write", "edit shop/total.py: +1 -1 lines"),

@@ -209,5 +209,5 @@ async def test_a_person_is_asked_by_the_words_that_would_be_looked_for() -> None
         call = ToolCall("1", "web_search", {"query": "my  secret plans"})
         outcome = await run_call(call, BUILTIN, context)
         assert server.connections == 0
-    assert outcome.content.startswith("web_search was not allowed by the person")
+    assert outcome.content.startswith("web_search was not allowed")
     assert person.asked == Question(call, "network", "my secret plans", "", "web_search")
