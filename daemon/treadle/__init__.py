@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from treadle.thread.message import Message as Message
     from treadle.thread.message import ToolCall as ToolCall
     from treadle.thread.message import Usage as Usage
-    from treadle.tools.read import read as read
+    from treadle.tools.files.read import read as read
     from treadle.tools.tool import Tool as Tool
     from treadle.tools.tool import ToolContext as ToolContext
     from treadle.tools.tool import ToolError as ToolError
@@ -71,7 +71,7 @@ else:
         "Usage": "treadle.thread.message",
         "VirtualSandbox": "treadle.sandbox.virtual",
         "__version__": "treadle.version",
-        "read": "treadle.tools.read",
+        "read": "treadle.tools.files.read",
         "tool": "treadle.tools.tool",
     }
 

@@ -15,7 +15,7 @@ from treadle.agents.config import (
     parse_config,
 )
 from treadle.errors import InvalidAgent
-from treadle.tools.web.search import SearchBackend
+from treadle.tools.web.backend import SearchBackend
 
 PATH = Path("/config/config.toml")
 

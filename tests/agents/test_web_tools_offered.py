@@ -8,7 +8,7 @@ from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition
 from treadle.agents.options import SessionOptions, advertised_tools, narrow
 from treadle.permissions.modes import PermissionMode
-from treadle.tools.web.search import SearchBackend
+from treadle.tools.web.backend import SearchBackend
 
 SEARCHING = Config(search=SearchBackend("https://s.example/?q={query}"))
 

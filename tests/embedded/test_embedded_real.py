@@ -27,7 +27,7 @@ from treadle.models.embedded.files import FILE_VARIABLE
 from treadle.models.embedded.model import EmbeddedModel
 from treadle.models.embedded.server import EmbeddedServer
 from treadle.sandbox.local import LocalSandbox
-from treadle.tools.read import read
+from treadle.tools.files.read import read
 from treadle.turn.agent import Agent
 from treadle.turn.env import Env
 from treadle.turn.loop import ToolResultLoop

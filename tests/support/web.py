@@ -20,8 +20,8 @@ from treadle.tools.pipeline import ToolOutcome, run_call
 from treadle.tools.session import ToolSession
 from treadle.tools.tool import ToolContext
 from treadle.tools.web.addresses import is_public
+from treadle.tools.web.backend import SearchBackend
 from treadle.tools.web.network import SystemNetwork, Web
-from treadle.tools.web.search import SearchBackend
 
 if TYPE_CHECKING:
     from httpcore2 import AsyncNetworkStream

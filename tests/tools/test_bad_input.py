@@ -16,8 +16,8 @@ import pytest
 
 from support.calls import Caller, in_memory, on_disk
 from treadle.sandbox.sandbox import READ_LIMIT_BYTES
-from treadle.tools import ripgrep
 from treadle.tools.builtin import BUILTIN
+from treadle.tools.search import ripgrep
 
 # Far more than any of these calls takes.
 SECONDS = 20.0

@@ -17,11 +17,11 @@ from support.calls import Caller, in_memory, on_disk
 from support.peers import require_program
 from support.waiting import until_seen
 from treadle.sandbox.local import LocalSandbox
-from treadle.tools import grep as grep_module
-from treadle.tools import matching, ripgrep
-from treadle.tools.globbing import chosen
 from treadle.tools.limits import RESULT_LIMIT_BYTES
-from treadle.tools.matching import Hit, compiled
+from treadle.tools.search import grep as grep_module
+from treadle.tools.search import matching, ripgrep
+from treadle.tools.search.globbing import chosen
+from treadle.tools.search.matching import Hit, compiled
 from treadle.tools.session import ToolSession
 from treadle.tools.spill import Spill
 
@@ -126,7 +126,7 @@ def test_whatever_is_given_as_a_name_pattern_has_an_answer(pattern: str) -> None
 
 
 def test_a_name_pattern_of_many_stars_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.tools.globbing.MATCH_SECONDS", 0.05)
+    monkeypatch.setattr("treadle.tools.search.globbing.MATCH_SECONDS", 0.05)
     began = time.monotonic()
     with pytest.raises(Exception, match="takes too long: use fewer stars"):
         chosen(["a" * 250] * 100, "*a" * 40 + "b")

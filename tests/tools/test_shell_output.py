@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from support.waiting import until_seen
 from treadle import secrets
-from treadle.tools import capture as limits
 from treadle.tools import spill as spills
-from treadle.tools.capture import KEPT_BYTES, Capture
-from treadle.tools.plain_text import PlainText
+from treadle.tools.commands import capture as limits
+from treadle.tools.commands.capture import KEPT_BYTES, Capture
+from treadle.tools.commands.plain_text import PlainText
 from treadle.tools.spill import Spill
 
 SECRET = "sk-never-to-be-seen-4711"

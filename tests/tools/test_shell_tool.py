@@ -21,16 +21,16 @@ from treadle.permissions.policy import Policy
 from treadle.sandbox.local import LocalSandbox
 from treadle.sandbox.virtual import VirtualSandbox
 from treadle.thread.message import ToolCall
-from treadle.tools import capture as limits
-from treadle.tools import running
-from treadle.tools import shell as shell_module
-from treadle.tools.jobs import jobs as jobs_tool
+from treadle.tools.commands import capture as limits
+from treadle.tools.commands import running
+from treadle.tools.commands import shell as shell_module
+from treadle.tools.commands.jobs import jobs as jobs_tool
+from treadle.tools.commands.running import JobEnd
+from treadle.tools.commands.shell import shell as shell_tool
+from treadle.tools.files.read import read as read_tool
 from treadle.tools.limits import RESULT_LIMIT_BYTES
 from treadle.tools.pipeline import ToolOutcome, run_call
-from treadle.tools.read import read as read_tool
-from treadle.tools.running import JobEnd
 from treadle.tools.session import ToolSession
-from treadle.tools.shell import shell as shell_tool
 from treadle.tools.spill import Spill
 from treadle.tools.tool import ToolContext
 

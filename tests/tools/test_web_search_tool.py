@@ -19,8 +19,8 @@ from treadle.tools.builtin import BUILTIN
 from treadle.tools.pipeline import ToolOutcome, run_call
 from treadle.tools.session import ToolSession
 from treadle.tools.tool import ToolContext
+from treadle.tools.web.backend import SearchBackend
 from treadle.tools.web.network import Web
-from treadle.tools.web.search import SearchBackend
 
 BACKEND = SearchBackend("http://search.example/s?q={query}&format=json")
 NAMES = {"search.example": [PUBLIC], "searx.home": ["192.168.1.7"]}

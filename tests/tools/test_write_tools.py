@@ -16,7 +16,7 @@ from support.calls import Caller, in_memory, on_disk
 from treadle.permissions.approvals import Answer, Approvals, Question
 from treadle.permissions.policy import Policy
 from treadle.sandbox.virtual import VirtualSandbox
-from treadle.tools.replacing import Replacement, replace_all
+from treadle.tools.files.replacing import Replacement, replace_all
 from treadle.tools.session import ToolSession
 
 

@@ -9,7 +9,7 @@ from treadle.models.scripted import Reply, Scripted, ScriptedCall
 from treadle.sandbox.virtual import VirtualSandbox
 from treadle.thread.message import Message
 from treadle.thread.thread import Thread
-from treadle.tools.read import read
+from treadle.tools.files.read import read
 from treadle.turn.default import default_agent
 from treadle.turn.events import TurnDone
 

@@ -14,7 +14,7 @@ from treadle.sandbox.virtual import VirtualSandbox
 from treadle.stack.stack import App
 from treadle.thread.message import Message
 from treadle.thread.thread import Thread
-from treadle.tools.read import read
+from treadle.tools.files.read import read
 from treadle.turn.agent import LINT_VARIABLE, Agent
 from treadle.turn.default import default_agent
 from treadle.turn.env import Env

@@ -16,8 +16,8 @@ from treadle.agents import checks
 from treadle.errors import InvalidAgent
 from treadle.models.spec import DEFAULT_TIMEOUT_SECONDS
 from treadle.secrets import SECRET_CHARACTERS, too_short
+from treadle.tools.web.backend import PLACEHOLDER, Method, SearchBackend
 from treadle.tools.web.errors import WebError
-from treadle.tools.web.search import PLACEHOLDER, Method, SearchBackend
 from treadle.tools.web.url import parse_url
 from treadle.turn.retry import DEFAULT_MAX_RETRIES
 

@@ -19,11 +19,11 @@ from treadle.errors import InvalidParams, WouldWiden
 from treadle.permissions.modes import MODES, PermissionMode, is_stricter_or_equal
 from treadle.sandbox.paths import is_within, real_path
 from treadle.tools.builtin import BUILTIN
-from treadle.tools.jobs import jobs
+from treadle.tools.commands.jobs import jobs
 from treadle.tools.nearest import did_you_mean
 from treadle.tools.skill import skill
 from treadle.tools.tool import Tool
-from treadle.tools.web_search import web_search
+from treadle.tools.web.web_search import web_search
 
 # What a session or a prompt may ask for where the agent sets no bound of its own.
 MOST_TURNS = 100

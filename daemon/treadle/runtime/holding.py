@@ -23,7 +23,7 @@ from treadle.runtime.services import Services
 from treadle.runtime.shown import shown
 from treadle.runtime.stored import delete_stored, exists
 from treadle.thread.thread import Thread
-from treadle.tools.running import JobEnd
+from treadle.tools.commands.running import JobEnd
 from treadle.turn.steering import Inbox
 
 logger = logging.getLogger(__name__)

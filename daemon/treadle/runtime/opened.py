@@ -26,7 +26,7 @@ from treadle.sandbox.overlay import Buffers, Overlay
 from treadle.sandbox.sandbox import Sandbox
 from treadle.sandbox.virtual import VirtualSandbox
 from treadle.thread.thread import Thread
-from treadle.tools.running import JobEnd
+from treadle.tools.commands.running import JobEnd
 from treadle.tools.session import ToolSession
 from treadle.tools.skills import Skill
 from treadle.tools.spill import Spill

@@ -9,10 +9,10 @@ import asyncio
 
 from treadle.permissions.approvals import Approvals
 from treadle.tools.asking import Asker, NobodyAnswers
-from treadle.tools.changes import Changes
+from treadle.tools.commands.running import JobEnd, Jobs
 from treadle.tools.delegate import Delegate
-from treadle.tools.running import JobEnd, Jobs
-from treadle.tools.seen import Seen
+from treadle.tools.files.changes import Changes
+from treadle.tools.files.seen import Seen
 from treadle.tools.skills import Skill
 from treadle.tools.spill import Spill
 from treadle.tools.todo_list import TodoList

@@ -9,9 +9,9 @@ import asyncio
 from pathlib import PurePosixPath, PureWindowsPath
 
 from treadle.sandbox.local import LocalSandbox
+from treadle.tools.files.text_file import decode, kind_of
 from treadle.tools.nearest import did_you_mean
 from treadle.tools.skills import Skill
-from treadle.tools.text_file import decode, kind_of
 from treadle.tools.tool import ToolContext, ToolError, tool
 
 # Where the instructions of a skill stand.

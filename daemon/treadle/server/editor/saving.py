@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from treadle.sandbox.holding import read_below
 from treadle.sandbox.sandbox import READ_LIMIT_BYTES
-from treadle.tools.text_file import TextFile, decode
+from treadle.tools.files.text_file import TextFile, decode
 
 if TYPE_CHECKING:
     from treadle.server.editor.documents import Document

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from treadle.sandbox.sandbox import Changed
 from treadle.stack.stack import App
-from treadle.tools.changes import Change, FileChange
+from treadle.tools.files.changes import Change, FileChange
 from treadle.tools.tool import CallEnv, ToolContext
 
 

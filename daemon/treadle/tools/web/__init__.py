@@ -1,1 +1,4 @@
-"""What the tools of the web stand on: hosts and addresses, one pinned request, text of pages."""
+"""The tools of the web, `fetch` and `web_search`, and what they stand on.
+
+That is hosts and addresses, one pinned request, search backends, and the text of pages.
+"""

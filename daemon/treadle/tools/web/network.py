@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from treadle.tools.web.search import SearchBackend
+from treadle.tools.web.backend import SearchBackend
 
 if TYPE_CHECKING:
     from httpcore2 import AsyncNetworkStream

@@ -10,12 +10,12 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from treadle.tools import ripgrep
-from treadle.tools.finding import Found, find
-from treadle.tools.globbing import PATTERN_CHARACTERS as GLOB_CHARACTERS
-from treadle.tools.grep_report import MAX_CONTEXT, MAX_HITS, Report
-from treadle.tools.matching import PATTERN_CHARACTERS, Pattern, compiled
-from treadle.tools.read import spilled
+from treadle.tools.files.read import spilled
+from treadle.tools.search import ripgrep
+from treadle.tools.search.finding import Found, find
+from treadle.tools.search.globbing import PATTERN_CHARACTERS as GLOB_CHARACTERS
+from treadle.tools.search.grep_report import MAX_CONTEXT, MAX_HITS, Report
+from treadle.tools.search.matching import PATTERN_CHARACTERS, Pattern, compiled
 from treadle.tools.spill import SPILLED
 from treadle.tools.tool import ToolContext, ToolError, tool
 

@@ -7,9 +7,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from treadle.sandbox.sandbox import Sandbox
-from treadle.tools.finding import Found, find
-from treadle.tools.globbing import PATTERN_CHARACTERS, plain_folders
 from treadle.tools.nearest import nearest
+from treadle.tools.search.finding import Found, find
+from treadle.tools.search.globbing import PATTERN_CHARACTERS, plain_folders
 from treadle.tools.tool import ToolContext, tool
 
 # More names than this nobody reads; some 10,000 tokens.

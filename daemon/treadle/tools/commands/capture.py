@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from treadle.secrets import SecretStream, known
+from treadle.tools.commands.plain_text import PlainText
 from treadle.tools.limits import RESULT_LIMIT_BYTES
-from treadle.tools.plain_text import PlainText
 from treadle.tools.spill import Spill, SpillFile
 
 # Kept free for what is said around it: how the command ended, where the rest is.

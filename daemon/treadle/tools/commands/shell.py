@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from treadle.process.shell import MOST_COMMAND_BYTES
-from treadle.tools.endings import duration, ending
-from treadle.tools.running import CannotRun, Job
+from treadle.tools.commands.endings import duration, ending
+from treadle.tools.commands.running import CannotRun, Job
 from treadle.tools.tool import Shown, ToolContext, ToolError, tool
 
 # The field's standard: builds and test suites end by then.

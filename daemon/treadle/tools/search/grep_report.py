@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from treadle.secrets import known
+from treadle.tools.files.text_file import decode
 from treadle.tools.limits import RESULT_LIMIT_BYTES
-from treadle.tools.matching import Hit, Pattern
-from treadle.tools.text_file import decode
+from treadle.tools.search.matching import Hit, Pattern
 from treadle.tools.tool import ToolError
 
 # More hits than this nobody reads.

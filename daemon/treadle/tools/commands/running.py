@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from treadle.process.child import to_the_end
 from treadle.process.command import Command
 from treadle.process.shell import shell_argv, shell_environment
-from treadle.tools.capture import Capture
+from treadle.tools.commands.capture import Capture
 from treadle.tools.spill import Spill
 
 # Jobs that run at the same time; whoever needs more has forgotten some.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from treadle.models.attachments import size_in_words
 from treadle.secrets import known
-from treadle.tools.text_file import TextFile, decode
+from treadle.tools.files.text_file import TextFile, decode
 
 # Unchanged lines around a change: the field's standard.
 _CONTEXT_LINES = 3

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from treadle.tools.changes import Change, FileChange
-from treadle.tools.diff import Diff, file_diff
+from treadle.tools.files.changes import Change, FileChange
+from treadle.tools.files.diff import Diff, file_diff
 from treadle.tools.tool import Shown, ToolContext, ToolError, tool
 
 

@@ -9,9 +9,9 @@ from msgspec import Meta
 from treadle.secrets import known
 from treadle.thread.message import clean
 from treadle.tools.tool import Shown, ToolContext, ToolError, tool
+from treadle.tools.web.backend import Found, SearchBackend, read_results
 from treadle.tools.web.errors import WebError
 from treadle.tools.web.follow import ask
-from treadle.tools.web.search import Found, SearchBackend, read_results
 
 # What people look at; more results cost tokens and say the same.
 DEFAULT_RESULTS = 8

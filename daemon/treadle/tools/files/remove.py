@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from treadle.models.attachments import size_in_words
-from treadle.tools.diff import file_diff
-from treadle.tools.missing import missing
-from treadle.tools.target import Target, target_of
+from treadle.tools.files.diff import file_diff
+from treadle.tools.files.missing import missing
+from treadle.tools.files.target import Target, target_of
 from treadle.tools.tool import Shown, ToolContext, ToolError, tool
 
 # What is named of a folder that is not empty.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from treadle.models.attachments import size_in_words
-from treadle.tools.diff import Diff, file_diff
-from treadle.tools.target import Target, check_secrets, encoded, seen_text, target_of
-from treadle.tools.text_file import TextFile
+from treadle.tools.files.diff import Diff, file_diff
+from treadle.tools.files.target import Target, check_secrets, encoded, seen_text, target_of
+from treadle.tools.files.text_file import TextFile
 from treadle.tools.tool import Shown, ToolContext, ToolError, tool
 
 

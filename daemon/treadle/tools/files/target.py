@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from treadle.secrets import known
 from treadle.thread.message import clean
+from treadle.tools.files.text_file import TextFile, decode, kind_of
 from treadle.tools.spill import SPILLED
-from treadle.tools.text_file import TextFile, decode, kind_of
 from treadle.tools.tool import ToolContext, ToolError
 
 # What `treadle.secrets` puts in the place of a secret.

@@ -9,8 +9,8 @@ import asyncio
 from dataclasses import dataclass
 
 from treadle.sandbox.sandbox import WALK_LIMIT_FILES, Sandbox
-from treadle.tools.globbing import chosen, is_visible
-from treadle.tools.missing import missing
+from treadle.tools.files.missing import missing
+from treadle.tools.search.globbing import chosen, is_visible
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from msgspec import Meta
 from treadle.models.attachments import size_in_words
 from treadle.sandbox.sandbox import Sandbox
 from treadle.secrets import known
+from treadle.tools.files.missing import missing
+from treadle.tools.files.text_file import TextFile, decode, kind_of, split_lines
 from treadle.tools.limits import RESULT_LIMIT_BYTES
-from treadle.tools.missing import missing
 from treadle.tools.spill import SPILLED
-from treadle.tools.text_file import TextFile, decode, kind_of, split_lines
 from treadle.tools.tool import ToolContext, ToolError, tool
 
 # The field's standard: what one call shows at most.

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from treadle.tools.diff import Diff, file_diff
-from treadle.tools.missing import missing
-from treadle.tools.replacing import Replacement, replace_all
-from treadle.tools.target import Target, check_secrets, encoded, seen_text, target_of
+from treadle.tools.files.diff import Diff, file_diff
+from treadle.tools.files.missing import missing
+from treadle.tools.files.replacing import Replacement, replace_all
+from treadle.tools.files.target import Target, check_secrets, encoded, seen_text, target_of
 from treadle.tools.tool import Shown, ToolContext, tool
 
 # Each edit looks through the whole file; whoever has more of them writes the file anew.

@@ -6,7 +6,7 @@ import os
 import signal
 
 from treadle.process.shell import DEFAULT_PATH
-from treadle.tools.running import Job, JobEnd
+from treadle.tools.commands.running import Job, JobEnd
 
 # What shells return for a command that they cannot find, or cannot run: POSIX, 2.8.2.
 _NOT_FOUND = 127

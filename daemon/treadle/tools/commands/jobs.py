@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from treadle.secrets import known
+from treadle.tools.commands.running import Job
+from treadle.tools.commands.shell import news, standing
 from treadle.tools.nearest import did_you_mean
-from treadle.tools.running import Job
-from treadle.tools.shell import news, standing
 from treadle.tools.tool import ToolContext, ToolError, tool
 
 # Somebody wants it to end, and waits: servers get the time to tidy up.

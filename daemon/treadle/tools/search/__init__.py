@@ -1,0 +1,1 @@
+"""The tools that search files: `glob` by their names, `grep` by their text."""
