@@ -10,7 +10,8 @@ import pytest
 
 from treadle.thread import lines
 from treadle.thread.lines import digest_of, lines_of
-from treadle.thread.replay import LoadReport, load, skim
+from treadle.thread.loaded import LoadReport
+from treadle.thread.replay import load, skim
 from treadle.thread.thread import Thread
 from treadle.thread.verify import verify_thread
 

@@ -14,10 +14,11 @@ import pytest
 
 from support.disk import Disk
 from support.process import patience_with
+from treadle.thread.loaded import LoadReport
 from treadle.thread.message import Message, ToolCall, Usage, decode_line, encode_line
 from treadle.thread.reading import Reading
 from treadle.thread.records import decode_record
-from treadle.thread.replay import LoadReport, load, skim
+from treadle.thread.replay import load, skim
 from treadle.thread.thread import Thread
 
 HI = b'{"role":"user","content":"hi"}'

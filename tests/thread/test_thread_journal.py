@@ -15,10 +15,11 @@ from support.disk import Disk, open_files
 from support.waiting import PATIENCE_SECONDS
 from treadle.errors import StorageDegraded, ThreadUnreadable
 from treadle.thread import files, line_writer
+from treadle.thread.loaded import LoadReport
 from treadle.thread.lock import holder
 from treadle.thread.message import Message, Usage, encode_line
 from treadle.thread.records import ThreadRecord
-from treadle.thread.replay import LoadReport, load
+from treadle.thread.replay import load
 from treadle.thread.thread import Thread
 
 FAULTS = [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENODEV]

@@ -13,11 +13,12 @@ import msgspec
 import pytest
 
 from treadle.errors import ConfigurationError, ThreadLocked, ThreadUnreadable
+from treadle.thread.loaded import LoadReport
 from treadle.thread.lock import holder
 from treadle.thread.message import Message, ToolCall, Usage
 from treadle.thread.records import RecordLine, ThreadRecord, TurnRecord, decode_record
 from treadle.thread.repair import interrupted_result
-from treadle.thread.replay import LoadReport, load
+from treadle.thread.replay import load
 from treadle.thread.thread import Thread
 
 HI = Message("user", "hi", at="2026-01-01T00:00:00.000Z", turn=1)

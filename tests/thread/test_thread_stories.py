@@ -10,10 +10,11 @@ import pytest
 
 from treadle.errors import ThreadUnreadable
 from treadle.thread.fork import fork
+from treadle.thread.loaded import LoadReport
 from treadle.thread.message import Message, Usage, decode_line
 from treadle.thread.reading import Page, Reading
 from treadle.thread.records import CompactedRecord, Note
-from treadle.thread.replay import LoadReport, load
+from treadle.thread.replay import load
 from treadle.thread.resume import resume
 from treadle.thread.thread import Thread
 from treadle.thread.transfer import export_lines

@@ -16,9 +16,10 @@ import pytest
 from support.disk import Disk
 from treadle.errors import StorageDegraded
 from treadle.thread import unsaved
+from treadle.thread.loaded import LoadReport
 from treadle.thread.lock import holder
 from treadle.thread.message import Message, Usage
-from treadle.thread.replay import LoadReport, load
+from treadle.thread.replay import load
 from treadle.thread.thread import Thread
 
 

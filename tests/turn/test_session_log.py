@@ -33,9 +33,10 @@ from treadle.errors import (
 from treadle.folders import CACHE_VARIABLE
 from treadle.models.scripted import Reply, Scripted
 from treadle.thread.journal import Journal
+from treadle.thread.loaded import LoadReport
 from treadle.thread.lock import holder
 from treadle.thread.message import Message, ToolCall, Usage
-from treadle.thread.replay import LoadReport, load
+from treadle.thread.replay import load
 from treadle.thread.thread import Thread
 from treadle.turn.agent import Agent
 from treadle.turn.env import Env

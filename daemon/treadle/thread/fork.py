@@ -18,6 +18,8 @@ import msgspec
 from treadle.errors import NoSuchOrdinal, UnknownSession
 from treadle.thread.blobs import copy_blobs
 from treadle.thread.history import History, within
+from treadle.thread.lines import BYTE_ORDER_MARK, UNREADABLE, decode, opened
+from treadle.thread.loaded import Loaded, Numbers
 from treadle.thread.message import Message, now
 from treadle.thread.opening import bring_back
 from treadle.thread.records import (
@@ -29,7 +31,7 @@ from treadle.thread.records import (
     ThreadRecord,
     encode_record,
 )
-from treadle.thread.replay import BYTE_ORDER_MARK, UNREADABLE, Loaded, Numbers, decode, opened, skim
+from treadle.thread.replay import skim
 from treadle.thread.resume import Resume, find_spans
 from treadle.thread.whole import new_thread
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from treadle.secrets import known
+from treadle.thread.lines import UNREADABLE, decode, lines_of, opened
 from treadle.thread.message import LINE_START, Message, Usage
 from treadle.thread.records import (
     STEERED_START,
@@ -25,7 +26,6 @@ from treadle.thread.records import (
     TurnRecord,
     decode_record,
 )
-from treadle.thread.replay import UNREADABLE, decode, lines_of, opened
 
 # Stands in every line that has a key.
 _KEY = b'"key"'

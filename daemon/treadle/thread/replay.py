@@ -1,6 +1,7 @@
 """Reading a thread file: everything that can be read, and a report of what could not.
 
-The door to `lines`, `reader` and `loaded`. Changes nothing on disk, so it needs no lock.
+Changes nothing on disk, so it needs no lock. What it reads is told by `loaded`, and how by
+`reader` and `lines`.
 """
 
 from __future__ import annotations
@@ -11,30 +12,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from treadle.thread.accepted import accepted, settle
-from treadle.thread.lines import BYTE_ORDER_MARK, UNREADABLE, decode, digest_of, lines_of, opened
-from treadle.thread.loaded import BadLine, Loaded, LoadReport, Numbers
+from treadle.thread.lines import opened
+from treadle.thread.loaded import Loaded
 from treadle.thread.reader import Reader
-
-__all__ = [
-    "BYTE_ORDER_MARK",
-    "UNREADABLE",
-    "BadLine",
-    "LoadReport",
-    "Loaded",
-    "Numbers",
-    "Reader",
-    "accepted",
-    "collector_off",
-    "decode",
-    "digest_of",
-    "lines_of",
-    "load",
-    "load_end",
-    "opened",
-    "settle",
-    "skim",
-]
 
 # From here on the collector's walks over what is being built cost more than they could free.
 BULK_BYTES = 1 << 20

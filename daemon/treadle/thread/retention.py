@@ -22,6 +22,7 @@ from pathlib import Path
 from treadle.errors import RequestFailed
 from treadle.thread import unsaved
 from treadle.thread.catalogue import NotOurs, ThreadProblem, pair_of, thread_files
+from treadle.thread.lines import UNREADABLE, decode, lines_of, opened
 from treadle.thread.lock import ThreadLock, holder
 from treadle.thread.obstacles import obstacles
 from treadle.thread.paths import (
@@ -34,7 +35,6 @@ from treadle.thread.paths import (
     thread_path,
 )
 from treadle.thread.records import FORMAT_VERSION, RecordLine, ThreadRecord
-from treadle.thread.replay import UNREADABLE, decode, lines_of, opened
 from treadle.thread.task import TaskThread
 from treadle.thread.tasks import all_tasks
 from treadle.thread.whole import delete_thread

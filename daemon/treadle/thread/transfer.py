@@ -14,10 +14,11 @@ from typing import BinaryIO
 
 from treadle.errors import ConfigurationError, UnknownSession
 from treadle.thread.fork import conversation_lines
+from treadle.thread.lines import BYTE_ORDER_MARK, UNREADABLE, decode, opened
 from treadle.thread.message import LINE_START, Message, decode_line, encode_line, now
 from treadle.thread.records import FORMAT_VERSION, ThreadRecord, encode_record
 from treadle.thread.redaction import without_secrets
-from treadle.thread.replay import BYTE_ORDER_MARK, UNREADABLE, decode, opened, skim
+from treadle.thread.replay import skim
 from treadle.thread.whole import new_thread
 
 # A file with more bad lines is another kind of file: the first ones say enough.

@@ -21,6 +21,7 @@ from treadle.errors import StorageDegraded, ThreadUnreadable
 from treadle.thread import unsaved, whole
 from treadle.thread.blobs import BLOBS_SUFFIX
 from treadle.thread.catalogue import NotOurs, ThreadProblem, pair_of, thread_files
+from treadle.thread.loaded import Loaded
 from treadle.thread.lock import holder
 from treadle.thread.obstacles import every_obstacle
 from treadle.thread.paths import (
@@ -33,7 +34,7 @@ from treadle.thread.paths import (
     beside,
 )
 from treadle.thread.records import FORMAT_VERSION
-from treadle.thread.replay import Loaded, load, load_end
+from treadle.thread.replay import load, load_end
 
 # Larger threads are looked at from their ends, where a kill leaves its traces.
 WHOLE_BYTES = 1 << 20
@@ -191,7 +192,9 @@ def _unsaved(data: Path) -> Iterator[Check]:
     """Find lines that could not be written to their threads, and lie elsewhere."""
     for waiting in islice(unsaved.of_folder(data), MAX_TOLD):
         if waiting.comes_back:
-            detail = f"the last {waiting.counted} of {waiting.thread} lie in {waiting.place} for now"
+            detail = (
+                f"the last {waiting.counted} of {waiting.thread} lie in {waiting.place} for now"
+            )
             yield Check("threads/unsaved", "warning", detail, "treadle sessions repair")
         else:
             detail = f"{waiting.place} holds {waiting.counted} of no thread that is there"

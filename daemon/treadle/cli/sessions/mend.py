@@ -11,7 +11,7 @@ from treadle.cli.options import JsonOption
 from treadle.cli.streams import say, tell, to_json
 from treadle.folders import find_folders
 from treadle.thread import verify as verifying
-from treadle.thread.replay import LoadReport
+from treadle.thread.loaded import LoadReport
 
 
 def verify(as_json: JsonOption = False) -> None:
