@@ -38,6 +38,7 @@ _FILE_FLAGS = os.O_RDONLY | _FLAGS
 for _name in ("O_NONBLOCK", "O_NOCTTY", "O_BINARY"):
     _FILE_FLAGS |= getattr(os, _name, 0)
 
+# A folder that is listed must be one: anything else is an error at once.
 _FOLDER_FLAGS = os.O_RDONLY | _FLAGS | getattr(os, "O_DIRECTORY", 0)
 # A folder on the way need only be passable, not readable, where the kernel can tell the two apart.
 _WAY_FLAGS = _FOLDER_FLAGS | getattr(os, "O_PATH", 0)

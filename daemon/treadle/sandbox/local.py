@@ -17,7 +17,7 @@ from treadle.sandbox.holding import Held, names_below, read_below, telling
 from treadle.sandbox.paths import is_refused_here, parts_below, real_path, spelled_below
 from treadle.sandbox.settling import settled
 from treadle.sandbox.walking import walk
-from treadle.sandbox.writing import check_size, remove_below, write_below
+from treadle.sandbox.writing import remove_below, write_below
 
 
 class LocalSandbox:
@@ -88,8 +88,9 @@ class LocalSandbox:
         self, path: str, data: bytes, before: bytes | None, is_given_up: Callable[[], bool]
     ) -> None:
         parts = self._judge(path)
+        # What could not be read back is not written.
+        seam.check_size(data, path)
         with telling(path):
-            check_size(data)
             if path.endswith(("/", os.sep)):
                 raise IsADirectoryError(errno.EISDIR, seam.IS_A_FOLDER)
             # Replacing must not rename, where the disk ignores case.

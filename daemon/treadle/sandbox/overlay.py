@@ -15,6 +15,8 @@ from typing import Protocol
 
 from treadle.sandbox import sandbox as seam
 
+# What whoever asked for a change is told of where it went, or why it went nowhere: only the
+# person at the editor sees that otherwise.
 IN_EDITOR = (
     "The change is in the editor, unsaved: the file on the disk, which commands see, is as before "
     "until the person saves it."
@@ -107,7 +109,7 @@ class Overlay:
         shown = await self._buffers.unsaved(file, disk)
         if shown is None:
             return await self._inner.read_bytes(path) if disk is None else disk
-        _check_size(shown, path)
+        seam.check_size(shown, path)
         return shown
 
     async def names(self, path: str) -> list[str]:
@@ -149,7 +151,7 @@ class Overlay:
         file = None if path.endswith("/") else await self._open_file(path)
         if file is None:
             return await self._inner.write_bytes(path, data, before=before)
-        _check_size(data, path)
+        seam.check_size(data, path)
         if await self._held(file, path) != before:
             raise seam.Changed(errno.EBUSY, seam.CHANGED, path)
         try:
@@ -274,8 +276,3 @@ class Overlay:
         """
         if await self._buffers.unsaved(file, await self._on_disk(path)) is not None:
             raise seam.Changed(errno.EBUSY, KEPT_UNSAVED.format(why=why), path)
-
-
-def _check_size(data: bytes, path: str) -> None:
-    if len(data) > seam.READ_LIMIT_BYTES:
-        raise OSError(errno.EFBIG, seam.TOO_LARGE, path)

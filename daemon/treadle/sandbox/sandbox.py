@@ -5,6 +5,7 @@ Owns the texts, so that every sandbox speaks alike. Refuses to know where the fi
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ READ_LIMIT_BYTES = 16 * 1024 * 1024
 # A walk that finds more files than this is told to begin further down.
 WALK_LIMIT_FILES = 100_000
 
+# What whoever asked is told: the same words wherever the files are, and none of the system's own,
+# which might name what lies outside.
 OUTSIDE = "the path leads outside the folder that this agent works in"
 NO_PATH = "this is no path: it is empty, or holds characters that no file name can"
 NO_ENTRY = "no such file or folder"
@@ -131,3 +134,17 @@ class Sandbox(Protocol):
 
         Whoever searches that folder by other means reads these here instead.
         """
+
+
+def check_size(data: bytes, path: str) -> None:
+    """Refuse what would be too large to read whole.
+
+    Args:
+        data: what is read, or is to be written.
+        path: where, as it was given.
+
+    Raises:
+        OSError: it is larger than READ_LIMIT_BYTES.
+    """
+    if len(data) > READ_LIMIT_BYTES:
+        raise OSError(errno.EFBIG, TOO_LARGE, path)

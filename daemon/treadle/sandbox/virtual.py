@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Self
 
 from treadle.sandbox import sandbox as seam
-from treadle.sandbox.holding import Kind, telling
+from treadle.sandbox.holding import Kind
 from treadle.sandbox.settling import settled
 from treadle.sandbox.walking import walk
-from treadle.sandbox.writing import check_size
 
 # What disks allow; a name that is written here can be written there.
 _NAME_LIMIT_BYTES = 255
@@ -47,8 +46,7 @@ class VirtualSandbox:
         place = _place(path)
         if place not in self.files:
             raise self._missing(place, path)
-        if len(self.files[place]) > seam.READ_LIMIT_BYTES:
-            raise OSError(errno.EFBIG, seam.TOO_LARGE, path)
+        seam.check_size(self.files[place], path)
         return self.files[place]
 
     async def names(self, path: str) -> list[str]:
@@ -82,8 +80,8 @@ class VirtualSandbox:
         self._check_way(place, path)
         if self.files.get(place) != before:
             raise seam.Changed(errno.EBUSY, seam.CHANGED, path)
-        with telling(path):
-            check_size(data)
+        # What could not be read back is not written.
+        seam.check_size(data, path)
         held_bytes = sum(map(len, self.files.values())) - len(before or b"")
         if held_bytes + len(data) > TOTAL_LIMIT_BYTES:
             raise OSError(errno.ENOSPC, "the sandbox is full; remove files first", path)
@@ -124,6 +122,11 @@ class VirtualSandbox:
         return FileNotFoundError(errno.ENOENT, seam.NO_ENTRY, path)
 
     def _check_way(self, place: str, path: str) -> None:
+        """Refuse a place below a file.
+
+        Raises:
+            NotADirectoryError: it lies below one.
+        """
         if any(folder in self.files for folder in _around(place)):
             raise NotADirectoryError(errno.ENOTDIR, seam.NOT_A_FOLDER, path)
 

@@ -45,16 +45,6 @@ def is_temporary(name: str) -> bool:
     return name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
 
 
-def check_size(data: bytes) -> None:
-    """Refuse to write what could not be read back.
-
-    Raises:
-        OSError: it is larger than READ_LIMIT_BYTES.
-    """
-    if len(data) > seam.READ_LIMIT_BYTES:
-        raise OSError(errno.EFBIG, seam.TOO_LARGE)
-
-
 def write_below(
     root: Path,
     parts: Sequence[str],
