@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from treadle.tools.files.diff import Diff, file_diff
 from treadle.tools.files.missing import missing
+from treadle.tools.files.plan import Plan
 from treadle.tools.files.replacing import Replacement, replace_all
 from treadle.tools.files.target import Target, check_secrets, encoded, seen_text, target_of
 from treadle.tools.tool import Shown, ToolContext, tool
@@ -27,15 +26,6 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     all: Annotated[bool, Meta(description="replace every occurrence, not just the only one")] = (
         False
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What a call would write."""
-
-    target: Target
-    data: bytes
-    diff: Diff
 
 
 async def _preview(arguments: Any, context: ToolContext) -> Shown:
@@ -60,11 +50,11 @@ async def edit(
         edits: the replacements.
     """
     plan = await _planned(path, edits, context)
-    where = await context.sandbox.write_bytes(path, plan.data, before=plan.target.data)
+    where = await plan.carry_out(context.sandbox)
     return f"Edited {path}, {plan.diff.stat} lines:\n{plan.diff.excerpt}\n{where}".rstrip("\n")
 
 
-async def _planned(path: str, edits: list[Edit], context: ToolContext) -> _Plan:
+async def _planned(path: str, edits: list[Edit], context: ToolContext) -> Plan:
     """Make of a call what it would write.
 
     Raises:
@@ -75,10 +65,15 @@ async def _planned(path: str, edits: list[Edit], context: ToolContext) -> _Plan:
     if target.data is None:
         raise await missing(path, context.sandbox)
     data = await asyncio.to_thread(_data, target, edits, context)
-    return _Plan(target, data, await asyncio.to_thread(file_diff, path, target.data, data))
+    return await Plan.of(target, data)
 
 
 def _data(target: Target, edits: list[Edit], context: ToolContext) -> bytes:
+    """Return what the file holds once it is edited.
+
+    Raises:
+        ToolError: it must be read first, or an edit does not fit.
+    """
     file = seen_text(target, context, "before it is edited")
     wanted = [Replacement(each.old, each.new, each.all) for each in edits]
     text = replace_all(file.text, file.line_end, wanted, target.path)

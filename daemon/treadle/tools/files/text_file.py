@@ -64,10 +64,6 @@ class TextFile:
         """What a reader should know of its encoding; empty for UTF-8."""
         return "" if self.encoding == "utf-8" else self.encoding.upper()
 
-    def lines(self) -> list[str]:
-        """Split at line feeds only, which are left out: other separators are part of the text."""
-        return split_lines(self.text)
-
     def encode(self, text: str) -> bytes:
         """Return the bytes of another text, in the way of this file.
 
@@ -97,7 +93,7 @@ def kind_of(data: bytes) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Split text at line feeds, a carriage return before one included."""
+    """Split text at line feeds alone, and leave out the carriage return before one."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 
 from treadle.models.attachments import size_in_words
-from treadle.tools.files.diff import Diff, file_diff
+from treadle.tools.files.plan import Plan
 from treadle.tools.files.target import Target, check_secrets, encoded, seen_text, target_of
 from treadle.tools.files.text_file import TextFile
 from treadle.tools.tool import Shown, ToolContext, ToolError, tool
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What a call would write."""
-
-    target: Target
-    data: bytes
-    diff: Diff
-
-    @property
-    def summary(self) -> str:
-        """What it comes to."""
-        new = "a new file, " if self.target.data is None else ""
-        return f"{self.target.path}: {new}{size_in_words(len(self.data))}, {self.diff.stat} lines"
-
-
 async def _preview(arguments: Any, context: ToolContext) -> Shown:
     plan = await _planned(arguments.path, arguments.content, context)
-    return Shown(f"write {plan.summary}", plan.diff.text)
+    return Shown(f"write {_summary(plan)}", plan.diff.text)
 
 
 @tool(capability="write", preview=_preview, writes=lambda arguments: [arguments.path])
@@ -45,11 +29,11 @@ async def write(path: str, content: str, *, context: ToolContext) -> str:
         content: the whole text of it.
     """
     plan = await _planned(path, content, context)
-    where = await context.sandbox.write_bytes(path, plan.data, before=plan.target.data)
-    return f"Wrote {plan.summary}. {where}".rstrip()
+    where = await plan.carry_out(context.sandbox)
+    return f"Wrote {_summary(plan)}. {where}".rstrip()
 
 
-async def _planned(path: str, content: str, context: ToolContext) -> _Plan:
+async def _planned(path: str, content: str, context: ToolContext) -> Plan:
     """Make of a call what it would write.
 
     Raises:
@@ -60,10 +44,21 @@ async def _planned(path: str, content: str, context: ToolContext) -> _Plan:
     data = await asyncio.to_thread(_data, target, content, context)
     if data == target.data:
         raise ToolError(f"{path} holds just that already; nothing was written.")
-    return _Plan(target, data, await asyncio.to_thread(file_diff, path, target.data, data))
+    return await Plan.of(target, data)
+
+
+def _summary(plan: Plan) -> str:
+    """Say on one line what a plan comes to."""
+    new = "a new file, " if plan.target.data is None else ""
+    return f"{plan.target.path}: {new}{size_in_words(len(plan.data))}, {plan.diff.stat} lines"
 
 
 def _data(target: Target, content: str, context: ToolContext) -> bytes:
+    """Return what the file will hold, in the way it is written in.
+
+    Raises:
+        ToolError: it must be read first, or its encoding cannot hold the text.
+    """
     if target.data is None:
         return encoded(content, TextFile(""), target.path)
     file = seen_text(target, context, "before it is written over")

@@ -18,9 +18,7 @@ _PREVIEW_CHARACTERS = 20_000
 
 # Whoever runs a call through `Permit` can tell by these texts that it did not run.
 REFUSED = "{name} is not allowed: this agent's permissions are {mode}. Go on without it."
-DENIED = (
-    "{name} was not allowed, so it did not run. Do not try it again; ask what to do."
-)
+DENIED = "{name} was not allowed, so it did not run. Do not try it again; ask what to do."
 
 
 class Permit:
