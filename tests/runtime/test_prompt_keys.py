@@ -21,7 +21,7 @@ from treadle.models.scripted import Reply, Scripted
 from treadle.runtime import keys as keys_module
 from treadle.runtime.keys import digest_of, told_before
 from treadle.runtime.outbox import Pair, TurnEnded
-from treadle.runtime.prompt import Outcome
+from treadle.runtime.prompt import Outcome, Prompt
 from treadle.runtime.runtime import Runtime
 from treadle.thread import outcomes
 from treadle.thread.message import Message

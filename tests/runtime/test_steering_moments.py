@@ -12,7 +12,7 @@ import pytest
 from support.person import stored, write_config
 from support.sessions import PAIR, Answering, Watched, ask, prompt
 from support.waiting import PATIENCE_SECONDS
-from treadle.errors import ModelUnreachable, NotRunning
+from treadle.errors import ModelUnreachable, NotRunning, UnknownAgent
 from treadle.models.completion import Delta
 from treadle.models.scripted import Reply, Scripted
 from treadle.runtime import holding, turn_in_flight
@@ -117,10 +117,12 @@ async def test_text_while_the_end_is_flushed_begins_a_turn_of_its_own(
     assert await asyncio.to_thread(flushing.wait, PATIENCE_SECONDS)
     with pytest.raises(NotRunning):
         await _steer(runtime, "no", expected=1)
-    assert await _steer(runtime, "b") == Steered(injected=False)
+    steering = asyncio.create_task(_steer(runtime, "b"))
+    await asyncio.sleep(0)
     entering = ask(runtime, "c", when_busy="steer")
     await asyncio.sleep(0)
     go_on.set()
+    assert await steering == Steered(injected=False)
     assert (await running).done.text == "One."
     assert (await entering).turn == 3
     assert _kept() == [(1, "a"), (1, "One."), (2, "b"), (2, "Two."), (3, "c"), (3, "Three.")]
@@ -213,7 +215,8 @@ async def test_text_for_a_stranger_or_in_vain_leaves_nothing(
     assert runtime.find(PAIR) is None
     nobody = Pair("nobody", "x")
     watched = Watched(runtime, nobody)
-    assert await _steer(runtime, "b", pair=nobody) == Steered(injected=False)
+    with pytest.raises(UnknownAgent):
+        await _steer(runtime, "b", pair=nobody)
     await watched.until(lambda: bool(watched.done))
     await asyncio.sleep(0)
     await asyncio.sleep(0)

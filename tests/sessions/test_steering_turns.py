@@ -186,16 +186,16 @@ async def test_text_is_said_while_tools_run_and_after_their_results(tmp_path: Pa
     assert result["text"] == "Re Be brief."
 
 
-async def test_text_that_says_nothing_is_refused_and_a_stranger_is_told_by_events() -> None:
+async def test_text_that_says_nothing_is_refused_and_a_stranger_is_an_error() -> None:
     async with conversation(by_text({})) as (client, _):
         with pytest.raises(RpcError) as empty:
             await client.request("session/steer", pair("s", text="  "))
-        answer = await client.request("session/steer", pair("s", "asistant", text="Hello"))
-        await client.until(lambda: bool(client.of("session/done")))
+        with pytest.raises(RpcError) as stranger:
+            await client.request("session/steer", pair("s", "asistant", text="Hello"))
         listed = await client.request("session/list")
 
     assert (empty.value.code, empty.value.data) == (-32602, {"path": "text"})
-    assert answer == {"startedTurn": True}
+    assert stranger.value.reason == "unknown_agent"
     [done] = client.of("session/done")
     assert done["error"]["data"] == {"reason": "unknown_agent"}
     assert listed == {"sessions": []}
@@ -240,3 +240,19 @@ async def test_a_key_runs_once_also_for_a_client_that_asks_after_a_close() -> No
     assert elsewhere["text"] == "Fine."
     assert [content for _, content, _ in told] == ["Once", "Fine."]
     assert len(server.requests) == 2
+
+
+async def test_text_that_begins_a_turn_is_on_disk_when_its_reply_comes() -> None:
+    write_config("[sessions]\nturns_in_flight = 1\n")
+    slow = _Slow()
+    async with ModelServer(slow) as server, daemon(env=on(server)) as client:
+        await _running(client)  # the daemon has room for no other turn
+        for text in ("first", "second"):
+            reply = await client.request("session/steer", pair("other", text=text))
+            assert reply == ({"startedTurn": True} if text == "first" else {"injected": True})
+        client.process.kill()
+        await client.wait()
+    async with conversation(by_text({})) as (client, _):
+        await client.request("session/resume", pair("other"))
+        read = await client.request("session/read", pair("other"))
+    assert [one["content"] for one in read["messages"]] == ["first", "second"]

@@ -168,30 +168,35 @@ class Session:
     async def steer(self, said: Prompt, expected_turn: int | None = None) -> Steered:
         """Say something into the turn that runs or is about to; where none is, begin one.
 
-        What entered a turn is on disk, whatever then becomes of the turn: where that never
+        It is on disk when this returns, whatever then becomes of the turn: where that never
         begins, it is in the thread all the same, unanswered.
 
         Args:
             said: what is said, and the terms of a turn that it begins.
             expected_turn: the only turn that it may enter; then it begins none.
 
-        Contract: suspends only while the thread is being opened.
+        Contract: suspends only while the thread is being opened, the key of the first turn is
+        looked up, or a turn ends.
 
         Raises:
-            NotRunning: the expected turn has ended or not begun; or the one that it entered was
-                stopped before there was a thread to keep it in.
+            NotRunning: the expected turn has ended or not begun; or the one that it entered or
+                began was stopped before there was a thread to keep it in.
             WrongTurn: another turn runs.
-            TreadleError: the thread of the turn that it entered cannot be opened.
+            TreadleError: the thread cannot be opened.
         """
         with self._visit():
             if expected_turn is not None:
                 self._turns.require_running(expected_turn)
-            turn = self._turns.open
+            while (turn := self._turns.open) is None and (first := self._turns.opening):
+                await first.has_opened()
             if turn is None:
-                self._begin(said)
-                return Steered(injected=False)
-        await turn.promise(said.messages)
-        return Steered(injected=True, turn=turn.number)
+                begun = self._begin(said)
+                begun.is_promised = True
+        if turn is not None:
+            await turn.promise(said.messages)
+            return Steered(injected=True, turn=turn.number)
+        await begun.has_kept()
+        return Steered(injected=False)
 
     async def stop_prompt(self, prompt: Prompt) -> bool:
         """Stop this very prompt, whether it runs or waits; its outcome is `cancelled`.
@@ -272,7 +277,9 @@ class Session:
             async with asyncio.timeout(seconds):
                 return await job.outcome
         except TimeoutError:
-            raise Busy("the session is still being opened; it is closed right after") from None
+            raise Busy(
+                "the session is not done with its thread yet; this is done right after"
+            ) from None
 
     def _entered(self, prompt: Prompt) -> TurnInFlight | None:
         """Let a prompt into the turn that runs, if it wants that and there is one.

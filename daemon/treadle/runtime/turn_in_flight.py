@@ -64,6 +64,8 @@ class TurnInFlight:
         messages: the ordinals of its first and last message, once it has ended.
         thread: where what is said to it is kept; None while that is being opened.
         inbox: what is said to it while it runs; sealed when it is told to stop.
+        is_promised: whoever said what it begins with was told, or waits to be told, that this is
+            kept, whatever becomes of the turn.
         askers: the prompts that it answers.
     """
 
@@ -75,6 +77,7 @@ class TurnInFlight:
         self.messages: tuple[int, int] | None = None
         self.thread: Thread | None = None
         self.inbox = Inbox()
+        self.is_promised = False
         self.askers = Askers()
         self._task: asyncio.Task[Any] | None = None
         self._timers: list[asyncio.TimerHandle] = []
@@ -116,24 +119,47 @@ class TurnInFlight:
             return
         self.inbox.put(*messages)
         self._promised += messages
-        await self._has_thread.wait()
+        await self.has_kept()
+
+    async def has_kept(self) -> None:
+        """Wait until what was promised is kept.
+
+        Raises:
+            NotRunning: the turn was stopped before it had a thread; nothing of that was said.
+            TreadleError: the thread cannot be opened.
+        """
+        await self.has_opened()
         if self.thread is None:
             raise self._not_said()
+
+    async def has_opened(self) -> None:
+        """Wait until the turn has a thread, or has ended."""
+        await self._has_thread.wait()
 
     async def has_begun(self) -> None:
         """Wait until the turn has a number, or has ended."""
         await self._has_begun.wait()
 
-    def open(self, thread: Thread) -> None:
+    def open(self, thread: Thread, said: Sequence[Message]) -> Sequence[Message]:
         """Give it the thread in which what was promised is kept from now on.
+
+        Args:
+            thread: the session's.
+            said: what the turn begins with.
+
+        Returns:
+            What it begins with, as it is kept.
 
         Raises:
             ConfigurationError: what was said can never be kept.
         """
+        if self.is_promised:
+            said = [thread.accept(message) for message in said]
         promised = {id(message) for message in self._promised}
         self.inbox.change(lambda one: thread.accept(one) if id(one) in promised else one)
         self.thread = thread
         self._has_thread.set()
+        return said
 
     def follow(self, agent: Agent, thread: Thread) -> None:
         """Keep what the agent tells of this turn, whose messages go to `thread`."""

@@ -50,6 +50,12 @@ class TurnQueue:
         turn = self.first
         return None if turn is None or turn.inbox.is_sealed else turn
 
+    @property
+    def opening(self) -> TurnInFlight | None:
+        """The turn that is about to run, or turns out to have nothing to run."""
+        turn = self.first
+        return None if turn is None or turn.cause or turn.thread else turn
+
     def add(self, turn: TurnInFlight, prompt: Prompt, job: Job[None]) -> None:
         """Put a turn at the end."""
         self._turns[turn] = _Asked(prompt, job)

@@ -121,7 +121,7 @@ class TurnRunner:
         self, prompt: Prompt, turn: TurnInFlight, opened: Opened, metadata: dict[str, str]
     ) -> None:
         """Run the agent as soon as the daemon has room for one more turn."""
-        turn.open(opened.thread)
+        said = turn.open(opened.thread, prompt.messages)
         agent = await opened.agent(prompt.max_turns, turn.inbox, prompt.buffers)
         slot = Slot(await self._services.turn_slots())
         try:
@@ -133,7 +133,7 @@ class TurnRunner:
             self._respondent.attend(turn, prompt, slot)
             turn.follow(agent, opened.thread)
             self._listen(agent, turn)
-            await turn.run(agent.start(prompt.messages, metadata=metadata))
+            await turn.run(agent.start(said, metadata=metadata))
         finally:
             self._respondent.dismiss(turn)
             slot.end()
