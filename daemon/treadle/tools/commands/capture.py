@@ -17,13 +17,15 @@ from treadle.tools.spill import Spill, SpillFile
 
 # Kept free for what is said around it: how the command ended, where the rest is.
 _WORDS_BYTES = 2 * 1024
+# More than this is not shown at once, so the rest of it is in the file.
 KEPT_BYTES = RESULT_LIMIT_BYTES - _WORDS_BYTES
 
 # A cut falls on a line's beginning where one is as near as this.
 _MOST_CUT_LINE_BYTES = 2000
 
-# An editor shows it on one line, and a model's words have to get through beside it.
+# A model's words have to get through beside it.
 PROGRESS_SECONDS = 0.5
+# An editor shows it on one line.
 _PROGRESS_CHARACTERS = 200
 
 
@@ -86,6 +88,7 @@ class Capture:
         return Printed(shown, self._size_bytes, self._cut(cut_bytes) if begin > since else "")
 
     async def _keep(self, text: str) -> None:
+        """Keep the end of it in memory; from the first byte too many on, all of it in a file."""
         if not text:
             return
         data = text.encode(errors="replace")
@@ -111,6 +114,7 @@ class Capture:
         return secrets.take(self._plain.unfinished) + secrets.rest()
 
     def _cut(self, size_bytes: int) -> str:
+        """Say what is missing, and where it is."""
         words = f"[{size_bytes:,} bytes before this are not shown"
         if self._file is None or not self._file.size_bytes:
             return f"{words}, and not kept]"

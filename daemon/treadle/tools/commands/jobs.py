@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from treadle.secrets import known
+from treadle.tools.commands.report import news, standing
 from treadle.tools.commands.running import Job
-from treadle.tools.commands.shell import news, standing
 from treadle.tools.nearest import did_you_mean
 from treadle.tools.tool import ToolContext, ToolError, tool
 

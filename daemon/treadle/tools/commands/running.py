@@ -36,6 +36,7 @@ _READ_OUT_SECONDS = 2.0
 # A job whose shell has ended is looked at this often: nothing tells of grandchildren.
 _LOOK_SECONDS = 1.0
 
+# One read of its pipe; a Linux pipe holds this much.
 _READ_BYTES = 64 * 1024
 
 Cause: TypeAlias = Literal["exit", "stopped", "timeout"]

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from treadle.process.shell import MOST_COMMAND_BYTES
-from treadle.tools.commands.endings import duration, ending
-from treadle.tools.commands.running import CannotRun, Job
+from treadle.tools.commands.report import news, result
+from treadle.tools.commands.running import CannotRun
 from treadle.tools.tool import Shown, ToolContext, ToolError, tool
 
 # The field's standard: builds and test suites end by then.
@@ -83,36 +83,6 @@ async def _begin(command: str, folder: Path, seconds: float | None, context: Too
     job = await context.session.jobs.begin(command, folder, seconds)
     await job.wait(FIRST_SECONDS)
     return result(job) if job.end else f"[{job.name} runs in the background]\n{news(job)}"
-
-
-def result(job: Job) -> str:
-    """Return what a job that has ended has printed and how it ended.
-
-    Raises:
-        ToolError: with the same, where it did not end well.
-    """
-    end = job.end
-    assert end is not None, "it has ended"
-    text = f"{news(job)}\n{ending(job, end)}"
-    if end.cause != "exit" or end.exit_code != 0:
-        raise ToolError(text)
-    return text
-
-
-def news(job: Job) -> str:
-    """Return what a command has printed since this was asked last."""
-    printed = job.capture.printed(job.looked)
-    is_first = job.looked == 0
-    job.looked = printed.end
-    text = printed.text.rstrip("\n")
-    lines = [line for line in (printed.cut, text) if line]
-    return "\n".join(lines) or ("(no output)" if is_first else "(no new output)")
-
-
-def standing(job: Job) -> str:
-    """Return one line on what a job does now."""
-    state = ending(job, job.end) if job.end else f"[runs for {duration(job.seconds)}]"
-    return f"{job.name} {state} {' '.join(job.command.split())}"
 
 
 def _folder(context: ToolContext) -> Path:
