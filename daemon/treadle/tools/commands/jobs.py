@@ -5,6 +5,7 @@ from __future__ import annotations
 from treadle.secrets import known
 from treadle.tools.commands.report import news, standing
 from treadle.tools.commands.running import Job
+from treadle.tools.limits import cut_characters
 from treadle.tools.nearest import did_you_mean
 from treadle.tools.tool import ToolContext, ToolError, tool
 
@@ -46,8 +47,7 @@ async def jobs(
 
 def _line(job: Job) -> str:
     # Secrets first: half of one, at the cut, is not recognised any more.
-    line = known().redact(standing(job))
-    return line if len(line) <= _COMMAND_CHARACTERS else f"{line[:_COMMAND_CHARACTERS]}…"
+    return cut_characters(known().redact(standing(job)), _COMMAND_CHARACTERS)
 
 
 def _names(jobs_: tuple[Job, ...]) -> str:

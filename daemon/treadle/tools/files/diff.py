@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from treadle.models.attachments import size_in_words
 from treadle.secrets import known
 from treadle.tools.files.text_file import TextFile, decode
+from treadle.tools.limits import cut_characters
 
 # Unchanged lines around a change: the field's standard.
 _CONTEXT_LINES = 3
@@ -21,8 +22,10 @@ _COMPARED_LINES = 2000
 
 # What a model is shown of its own change: enough to see that it hit what it meant.
 _EXCERPT_LINES = 40
+# A longer line is data; its beginning tells which one it is.
 _EXCERPT_LINE_CHARACTERS = 200
 
+# As diffs say it, so that a line with and one without a line end differ.
 _NO_LINE_END = "\n\\ no line end at the end of the file"
 
 
@@ -49,10 +52,7 @@ class Diff:
     def excerpt(self) -> str:
         """The hunks, bounded."""
         lines = self.text.split("\n")[2:]
-        shown = [
-            line if len(line) <= _EXCERPT_LINE_CHARACTERS else line[:_EXCERPT_LINE_CHARACTERS] + "…"
-            for line in lines[:_EXCERPT_LINES]
-        ]
+        shown = [cut_characters(line, _EXCERPT_LINE_CHARACTERS) for line in lines[:_EXCERPT_LINES]]
         if len(lines) > _EXCERPT_LINES:
             shown.append(f"… {len(lines) - _EXCERPT_LINES} more lines of the diff")
         return "\n".join(shown)
@@ -121,6 +121,7 @@ class _Hunks:
 
 
 def _lines(text: str) -> list[str]:
+    """Split a text without its secrets; a last line without a line end says so."""
     lines = known().redact(text).replace("\r\n", "\n").split("\n")
     if not lines[-1]:
         lines.pop()
@@ -137,6 +138,7 @@ def _alike(old: list[str], new: list[str]) -> int:
 
 
 def _range(group: list[tuple[str, int, int, int, int]], offset: int) -> str:
+    """Write the head of a hunk."""
     first, last = group[0], group[-1]
     old, new = (
         _span(first[1] + offset, last[2] - first[1]),

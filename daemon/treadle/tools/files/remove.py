@@ -9,6 +9,7 @@ from treadle.models.attachments import size_in_words
 from treadle.tools.files.diff import file_diff
 from treadle.tools.files.missing import missing
 from treadle.tools.files.target import Target, target_of
+from treadle.tools.limits import cut_names
 from treadle.tools.tool import Shown, ToolContext, ToolError, tool
 
 # What is named of a folder that is not empty.
@@ -51,7 +52,7 @@ async def _planned(path: str, context: ToolContext) -> Target | None:
     except IsADirectoryError:
         names = await context.sandbox.names(path)
         if names:
-            some = ", ".join(names[:_NAMED_ENTRIES]) + (", …" if names[_NAMED_ENTRIES:] else "")
+            some = cut_names(names, _NAMED_ENTRIES)
             raise ToolError(
                 f"{path} is a folder that is not empty: it holds {some}. Remove those first."
             ) from None

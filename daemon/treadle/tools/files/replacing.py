@@ -14,6 +14,7 @@ from itertools import islice
 
 from treadle.sandbox.sandbox import READ_LIMIT_BYTES
 from treadle.secrets import known
+from treadle.tools.limits import cut_characters
 from treadle.tools.tool import ToolError
 
 # Places are counted up to here; whoever has more of them meant something else.
@@ -22,8 +23,10 @@ _COUNTED = 1000
 _NAMED_LINES = 10
 # Lines that are compared with one that was not found; each costs some 50 µs.
 _COMPARED_LINES = 3000
-# What is quoted of a line.
+# What is quoted of a line: enough to recognise it.
 _QUOTED_CHARACTERS = 200
+# What is quoted of several, to be copied as they stand.
+_QUOTED_PASSAGE_CHARACTERS = 1000
 # How alike a line must be to be named: a name or two that differ, not another line.
 _LIKENESS = 0.7
 
@@ -59,6 +62,11 @@ def replace_all(text: str, line_end: str, wanted: Sequence[Replacement], path: s
 
 
 def _replaced(text: str, line_end: str, wanted: Replacement, where: str) -> str:
+    """Apply one replacement.
+
+    Raises:
+        ToolError: it does not fit.
+    """
     old, new = (each.replace("\r\n", "\n") for each in (wanted.old, wanted.new))
     if not old:
         raise ToolError(f"{where}: old is empty; give the text that is to be replaced.")
@@ -116,7 +124,7 @@ def _why_not(plain: str, old: str) -> str:
         shown = known().redact("\n".join(lines[at - 1 : at - 1 + len(wanted)]))
         return (
             f"What begins at line {at} differs from it in white space only; there it is:\n"
-            f"{_quoted(shown, _QUOTED_CHARACTERS * 5)}"
+            f"{cut_characters(shown, _QUOTED_PASSAGE_CHARACTERS)}"
         )
     if near := _nearest_lines(lines, wanted):
         return f"The nearest is {near}. Read it again and copy it exactly."
@@ -144,14 +152,12 @@ def _nearest_lines(lines: list[str], wanted: list[str]) -> str:
     if not near:
         return ""
     number = by_text[near[0]]
-    return f"line {number}: {_quoted(known().redact(lines[number - 1].strip()))!r}"
+    line = known().redact(lines[number - 1].strip())
+    return f"line {number}: {cut_characters(line, _QUOTED_CHARACTERS)!r}"
 
 
 def _lines_of(plain: str, starts: list[int]) -> str:
+    """Name the lines in which something was found."""
     numbers = dict.fromkeys(plain.count("\n", 0, start) + 1 for start in starts[:_NAMED_LINES])
     more = ", …" if len(starts) > _NAMED_LINES else ""
     return f"at line {', '.join(map(str, numbers))}{more}"
-
-
-def _quoted(text: str, most: int = _QUOTED_CHARACTERS) -> str:
-    return text if len(text) <= most else text[:most] + "…"

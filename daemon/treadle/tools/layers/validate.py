@@ -9,6 +9,7 @@ import msgspec
 
 from treadle.stack.stack import App
 from treadle.thread.message import ToolCall
+from treadle.tools.limits import cut_characters
 from treadle.tools.nearest import did_you_mean
 from treadle.tools.tool import CallEnv, Tool, ToolError
 
@@ -34,6 +35,11 @@ class Validate:
 
 
 def _find(name: str, tools: Mapping[str, Tool]) -> Tool:
+    """Return the tool of this name.
+
+    Raises:
+        ToolError: there is none.
+    """
     if name in tools:
         return tools[name]
     there_are = f"The tools are: {', '.join(tools)}." if tools else "There are no tools."
@@ -42,6 +48,11 @@ def _find(name: str, tools: Mapping[str, Tool]) -> Tool:
 
 
 def _decode(call: ToolCall, tool: Tool) -> Any:
+    """Read a call's arguments.
+
+    Raises:
+        ToolError: they do not fit the schema.
+    """
     if call.raw_arguments:
         raise ToolError(
             f"The arguments of {call.name} were no JSON object: {_quoted(call.raw_arguments)}. "
@@ -68,4 +79,4 @@ def _schema(tool: Tool) -> str:
 
 
 def _quoted(text: str) -> str:
-    return repr(text if len(text) <= _QUOTED_CHARACTERS else text[:_QUOTED_CHARACTERS] + "…")
+    return repr(cut_characters(text, _QUOTED_CHARACTERS))

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from treadle.sandbox.sandbox import Sandbox
+from treadle.tools.limits import cut_names
 from treadle.tools.nearest import nearest
 from treadle.tools.search.finding import Found, find
 from treadle.tools.search.globbing import PATTERN_CHARACTERS, plain_folders
@@ -49,8 +50,7 @@ async def _nothing(pattern: str, path: str, found: Found, sandbox: Sandbox) -> s
     said = f"No file matches {pattern!r} in {path!r}, of {len(found.files)} there."
     ignored = await (await find(path, sandbox, ignored=True)).matching(pattern)
     if ignored:
-        named = ", ".join(ignored[:_NAMED_IGNORED]) + (", …" if ignored[_NAMED_IGNORED:] else "")
-        return f"{said} Left out by ignore files: {named}"
+        return f"{said} Left out by ignore files: {cut_names(ignored, _NAMED_IGNORED)}"
     if near := _near_folders(pattern, found):
         said += f" Did you mean {' or '.join(near)}?"
     return "\n".join([said, *found.notes])

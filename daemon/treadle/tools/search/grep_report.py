@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from treadle.secrets import known
 from treadle.tools.files.text_file import decode
-from treadle.tools.limits import RESULT_LIMIT_BYTES
+from treadle.tools.limits import RESULT_LIMIT_BYTES, cut_names
 from treadle.tools.search.matching import Hit, Pattern
 from treadle.tools.tool import ToolError
 
@@ -90,9 +90,8 @@ class Report:
             )
         ending = list(notes)
         if self.skipped:
-            some = ", ".join(self.skipped[:_NAMED_SKIPPED])
-            more = ", …" if self.skipped[_NAMED_SKIPPED:] else ""
-            ending.append(f"… not searched, unreadable or too large: {some}{more}")
+            some = cut_names(self.skipped, _NAMED_SKIPPED)
+            ending.append(f"… not searched, unreadable or too large: {some}")
         if is_late:
             ending.append("… the search took too long and was stopped; narrow it for the rest")
         elif self.is_full:

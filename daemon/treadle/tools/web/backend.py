@@ -14,6 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from treadle.secrets import known
+from treadle.tools.limits import cut_characters
 from treadle.tools.web.errors import WebError
 from treadle.tools.web.outgoing import Outgoing
 from treadle.tools.web.url import parse_url
@@ -31,13 +32,15 @@ _LIMIT_BYTES = 1_000_000
 # Some backends send whole pages as an extract.
 _EXTRACT_CHARACTERS = 1_000
 
-# Where the results are, and what each calls its parts, the best known first: SearXNG, Tavily
-# and Exa; Brave; Serper; Google's custom search; Bing.
+# Where the results are, the best known first: SearXNG, Tavily and Exa; Brave; Serper; Google's
+# custom search; Bing.
 _PLACES = (("results",), ("web", "results"), ("organic",), ("items",), ("webPages", "value"))
+# What these call the parts of a result, the best known first.
 _TITLES = ("title", "name")
 _URLS = ("url", "link")
 _EXTRACTS = ("content", "description", "snippet", "text")
 
+# Bold and the like; a page that speaks of `a < b` has no such thing.
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,100}>")
 
 
@@ -72,6 +75,11 @@ class SearchBackend:
         return Outgoing(url, _LIMIT_BYTES, headers, body, anywhere=True)
 
     def _key(self) -> tuple[tuple[str, str], ...]:
+        """Return the header with the key; none where none is wanted.
+
+        Raises:
+            WebError: the key is not there, or cannot be sent.
+        """
         if self.api_key_env is None:
             return ()
         key = os.environ.get(self.api_key_env, "").strip()
@@ -132,8 +140,7 @@ def _found(entry: Any) -> Found | None:
         return None
     # Before it is cut: half a secret is not recognised any more.
     extract = known().redact(_plain(_first(entry, _EXTRACTS)))
-    if len(extract) > _EXTRACT_CHARACTERS:
-        extract = extract[:_EXTRACT_CHARACTERS] + "…"
+    extract = cut_characters(extract, _EXTRACT_CHARACTERS)
     return Found(_plain(_first(entry, _TITLES)) or url, url, extract)
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote, urljoin, urlsplit
 
+from treadle.tools.limits import cut_characters
 from treadle.tools.web.addresses import host_name
 from treadle.tools.web.errors import WebError
 
+# What is left out of an authority (RFC 9110, 4.2); no other scheme is asked for anything.
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 # What servers take (the shortest of the common bounds); a longer one is a slip of a model.
@@ -112,4 +114,4 @@ def _require_printable(text: str) -> None:
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…")
+    return repr(cut_characters(text, _SHOWN_CHARACTERS))
