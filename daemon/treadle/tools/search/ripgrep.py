@@ -15,6 +15,10 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from treadle.process.child import Child
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +97,6 @@ async def with_matches(
         TimeoutError: it is that late.
     """
     from treadle.process.child import Child
-    from treadle.process.group import terminate_group
 
     if not places:
         # Without a file it would wait for its standard input.
@@ -114,22 +117,33 @@ async def with_matches(
     except (OSError, ValueError) as error:
         logger.warning("ripgrep does not start: %s", error)
         return None
+    said, exit_code = await _to_its_end(child, until)
+    # It says 1 where nothing matches, 2 where something went wrong.
+    if exit_code not in (0, 1):
+        return None
+    names = (os.fsdecode(name) for name in said.split(b"\0") if name)
+    return {by_argument[name] for name in names if name in by_argument}
+
+
+async def _to_its_end(child: Child, until: float) -> tuple[bytes, int]:
+    """Return what ripgrep prints and its exit code; it is gone on every way out.
+
+    Raises:
+        TimeoutError: it is that late.
+    """
+    from treadle.process.group import terminate_group
+
+    said = bytearray()
     try:
         async with asyncio.timeout(until - time.monotonic()):
-            said = bytearray()
             while piece := await child.stdout.read(_READ_BYTES):
                 said += piece
-            exit_code = await child.wait()
+            return bytes(said), await child.wait()
     finally:
         if child.exit_code is None:
             # It reads no input and has nothing to save: no reason to wait for it to end by itself.
             terminate_group(child.pid)
         await child.stop()
-    # It says 1 where nothing matches, 2 where something went wrong.
-    if exit_code not in (0, 1):
-        return None
-    names = (os.fsdecode(bytes(name)) for name in said.split(b"\0") if name)
-    return {by_argument[name] for name in names if name in by_argument}
 
 
 def _environment() -> Mapping[str, str]:
