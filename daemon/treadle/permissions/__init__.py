@@ -1,1 +1,1 @@
-"""What an agent may do: modes and what they allow."""
+"""What an agent may do: modes, verdicts, and asking a person."""

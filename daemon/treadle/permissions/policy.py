@@ -12,6 +12,7 @@ from treadle.permissions.modes import Capability, PermissionMode, is_stricter_or
 
 Verdict: TypeAlias = Literal["allow", "ask", "refuse"]
 
+# What a mode says of whatever changes or tells anything, and is not allowed by name.
 _BY_MODE: dict[PermissionMode, Verdict] = {"read_only": "refuse", "ask": "ask", "auto": "allow"}
 
 

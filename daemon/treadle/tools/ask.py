@@ -16,13 +16,16 @@ from treadle.tools.tool import ToolContext, ToolError, tool
 
 # A person answers a few questions at a time; more is a form.
 MAX_QUESTIONS = 8
+# More to choose from is not taken in at a glance.
 MAX_OPTIONS = 10
-# A paragraph.
+# A paragraph; a longer question is several.
 MAX_CHARACTERS = 2000
 # Far more than anybody types; a client that sends a file has misunderstood.
 ANSWER_LIMIT_BYTES = 5 * 1024
 
+# A model that waits for a person who is not there would wait for ever; so it goes on.
 NOBODY = "Nobody can be asked, or nobody answered: decide yourself, and say what you decided."
+# What stands in the place of an answer that a person has left out.
 _NO_ANSWER = "(no answer)"
 
 

@@ -17,11 +17,14 @@ import msgspec
 
 from treadle.errors import ConfigurationError
 
+# The parameter that a model is not told of: it is given by whoever runs the tool.
 CONTEXT = "context"
 
 # Sections that end the description; what follows is for programmers, arguments aside.
 _SECTION = re.compile(r"^(Args|Arguments|Returns|Yields|Raises|Examples?|Note|Contract):")
+# How msgspec refers from one part of a schema to another, until that is put in its place.
 _REFERENCE = "#/$defs/{name}"
+# An argument in `Args:`: its name, its type where one is given, what it is for.
 _ARGUMENT = re.compile(r"^\*{0,2}(\w+)(?: \([^)]*\))?: *(.*)$")
 
 

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 TodoState: TypeAlias = Literal["pending", "in_progress", "done"]
 
+# The field's signs: a box that is empty, being worked on, or ticked.
 _MARKS: dict[TodoState, str] = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
 
 

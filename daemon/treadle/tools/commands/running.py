@@ -264,6 +264,12 @@ class Jobs:
         timeout_seconds: float | None,
         on_line: Callable[[str], None],
     ) -> Job:
+        """Start a command; what a close has overtaken is stopped again.
+
+        Raises:
+            CannotRun: the session is closed.
+            OSError: it cannot be started.
+        """
         self._require_open()
         running = await Command.start(shell_argv(command), env=shell_environment(), cwd=folder)
         job = Job(name, command, running, Capture(self._spill, on_line), timeout_seconds)

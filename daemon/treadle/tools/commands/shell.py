@@ -86,6 +86,11 @@ async def _begin(command: str, folder: Path, seconds: float | None, context: Too
 
 
 def _folder(context: ToolContext) -> Path:
+    """Return where commands run.
+
+    Raises:
+        ToolError: nowhere.
+    """
     folder = context.sandbox.folder
     if folder is None:
         raise ToolError("No command can be run here: the files are in memory only.")
@@ -114,6 +119,7 @@ def _check(command: str) -> None:
 
 
 def _not_started(error: OSError, folder: Path) -> ToolError:
+    """Make the error for a shell that the system did not start."""
     if not folder.is_dir():
         return ToolError("The folder that commands run in is gone; nothing was started.")
     return ToolError(f"The shell could not be started: {error.strerror or error}.")

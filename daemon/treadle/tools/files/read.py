@@ -68,6 +68,11 @@ async def spilled(path: str, context: ToolContext) -> bytes:
 
 
 async def _file(path: str, data: bytes, offset: int, limit: int) -> str:
+    """Show a page of a text file.
+
+    Raises:
+        ToolError: it is no text, or the offset lies behind its end.
+    """
     file = await asyncio.to_thread(decode, data)
     if file is None:
         raise _no_text(path, data)
@@ -80,6 +85,7 @@ async def _file(path: str, data: bytes, offset: int, limit: int) -> str:
 
 
 async def _folder(path: str, offset: int, limit: int, sandbox: Sandbox) -> str:
+    """List a part of a folder."""
     names = await sandbox.names(path)
     if not names:
         return f"{path} is an empty folder"
@@ -119,6 +125,7 @@ def _page(lines: list[str], offset: int, limit: int, path: str) -> list[str]:
 
 
 def _numbered(lines: list[str], offset: int, limit: int) -> Iterator[str]:
+    """Yield lines with their numbers, each cut where it is too long."""
     for number, line in enumerate(lines[offset - 1 : offset - 1 + limit], offset):
         cut = len(line) - MAX_LINE_CHARACTERS
         rest = f"… [{cut} more characters in this line]" if cut > 0 else ""
@@ -134,6 +141,7 @@ def _hint(offset: int, shown: int, total: int) -> list[str]:
 
 
 def _note(file: TextFile) -> list[str]:
+    """Return the line that names an unusual encoding; none for UTF-8."""
     return (
         [f"[the file is in {file.note}, no UTF-8; edit and write keep that]"] if file.note else []
     )

@@ -117,6 +117,7 @@ async def _apply(change: Change, context: ToolContext) -> str:
 
 
 async def _is_done(change: Change, context: ToolContext) -> bool:
+    """Whether its files are as a change leaves them."""
     try:
         return all([await _held(file.place, context) == file.after for file in change.files])
     except (OSError, ToolError):
@@ -124,6 +125,7 @@ async def _is_done(change: Change, context: ToolContext) -> bool:
 
 
 async def _put(place: str, before: bytes | None, after: bytes | None, context: ToolContext) -> str:
+    """Have a file hold something, or be gone; return where it went, as the sandbox says it."""
     where = ""
     if after is None:
         await context.sandbox.remove(place, before=before)
@@ -134,6 +136,12 @@ async def _put(place: str, before: bytes | None, after: bytes | None, context: T
 
 
 async def _held(place: str, context: ToolContext) -> bytes | None:
+    """Return what a file holds; None where there is none.
+
+    Raises:
+        ToolError: it is a folder.
+        OSError: it cannot be read.
+    """
     try:
         return await context.sandbox.read_bytes(place)
     except FileNotFoundError:

@@ -61,6 +61,7 @@ async def _shown(env: CallEnv) -> Shown:
 
 
 def _question(env: CallEnv, shown: Shown) -> Question:
+    """Make the question of what a person is shown, bounded and without secrets."""
     assert env.tool is not None, "Validate belongs around Permit"
     # Redacted before it is cut: half a secret is not recognised any more.
     session = env.context.session

@@ -11,6 +11,7 @@ from treadle.tools.tool import CallEnv
 
 # Where the cut is, so that the model knows there is more.
 _NOTE = "\n[… cut: the whole result has {whole_bytes} bytes, this is its beginning{where}]"
+# What that says beside it where the whole is kept.
 _WHERE = "; read {path} for the rest"
 
 

@@ -31,6 +31,7 @@ _LINE_CHARACTERS = 1024 * 1024
 
 # Braces that repeat, and those that only look like it: what is no number stands for itself.
 _BRACES = re.compile(r"(\\[pPNxugk]\{[^}]*\}|\\.|\{\d+(?:,\d*)?\}|\{,\d+\})|\{", re.DOTALL)
+# The numbers of one that repeats; a missing one counts as none.
 _NUMBERS = re.compile(r"\{(\d*),?(\d*)\}")
 
 # Kinds of groups that other programs know too; recursion, for one, is not among them.

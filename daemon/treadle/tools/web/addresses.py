@@ -48,6 +48,7 @@ _NOT_PUBLIC_V4 = tuple(
 
 # What is handed out to networks of the internet; nothing outside of it is (RFC 4291, 2.4).
 _GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
+# What within that is not reachable from everywhere, or hides an address of the other kind.
 _NOT_PUBLIC_V6 = tuple(
     map(
         ipaddress.IPv6Network,

@@ -19,8 +19,10 @@ _TEXTS = re.compile(
 )
 # Types that say nothing: what is in the body decides.
 _UNKNOWN = ("", "application/octet-stream", "binary/octet-stream", "application/unknown")
+# Types of pages, which are made text of otherwise.
 _HTML = ("text/html", "application/xhtml+xml")
 
+# How a header names a charset, how a page does, and how a page begins that is told by that.
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:+-]{1,40})", re.IGNORECASE | re.ASCII)
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:+-]{1,40})", re.IGNORECASE)
 _HTML_BEGINS = re.compile(rb"\s*(<!--.{0,500}?-->\s*)?<(!doctype html|html)\b", re.I | re.S)
@@ -29,6 +31,7 @@ _META_BYTES = 1024
 # Where a NUL gives a binary body away.
 _SNIFFED_BYTES = 8192
 
+# What a text may begin with that tells its charset for certain.
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
@@ -44,6 +47,7 @@ _CHARSETS = re.compile(
 
 # What compression costs at most beyond what it holds: what grows into nothing is a trap.
 _PACKED_FACTOR = 2
+# And what the frame around it costs, where it holds next to nothing.
 _PACKED_BYTES = 64 * 1024
 # zlib takes the header of either kind, gzip's and its own.
 _ANY_HEADER = zlib.MAX_WBITS | 32

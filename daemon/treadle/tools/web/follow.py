@@ -26,6 +26,7 @@ MOST_REDIRECTS = 5
 # The field's standard: some 50,000 tokens, of which a model is shown a part at a time.
 FETCH_LIMIT_BYTES = 200_000
 
+# What becomes text, the plainest last; some servers answer nothing to whoever does not say.
 _ACCEPT = ("Accept", "text/html, text/plain;q=0.9, application/json;q=0.9, */*;q=0.5")
 
 ResultT = TypeVar("ResultT")

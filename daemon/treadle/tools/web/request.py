@@ -35,8 +35,10 @@ RESOLVE_SECONDS = 10.0
 # Of a name with many addresses these are tried; the others are down as well.
 TRIED_ADDRESSES = 4
 
+# Who asks, plainly: a site may want to keep us out.
 USER_AGENT = f"treadle/{__version__}"
 
+# All that a connection can do to us; whatever else is raised is a mistake of ours.
 _TROUBLE = (
     httpcore2.TimeoutException,
     httpcore2.NetworkError,

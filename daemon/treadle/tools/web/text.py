@@ -21,6 +21,7 @@ _UNSEEN = frozenset(
         *("math", "canvas", "audio", "video", "input", "select", "textarea", "button", "dialog"),
     )
 )
+# How an element hides itself; style sheets are not followed.
 _UNSEEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 
 # What else of an element is worth a reader's while; classes and the like are not.

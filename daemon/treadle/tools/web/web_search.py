@@ -15,6 +15,7 @@ from treadle.tools.web.follow import ask
 
 # What people look at; more results cost tokens and say the same.
 DEFAULT_RESULTS = 8
+# What backends give at once.
 MOST_RESULTS = 20
 # More words than any backend takes.
 MOST_QUERY_CHARACTERS = 500
