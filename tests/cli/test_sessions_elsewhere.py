@@ -67,6 +67,13 @@ def test_verify_and_doctor_tell_of_lines_that_lie_elsewhere(path: Path) -> None:
     assert run("verify") == (b"", "nothing is wrong\n")
 
 
+def test_what_is_shown_of_a_session_names_what_lies_elsewhere(path: Path) -> None:
+    [place] = unsaved.find(path)
+    printed, _ = run("show", "-i", "x")
+    last = printed.decode().rstrip().splitlines()[-1]
+    assert last == f"-- not here: the last 1 line, in {place} until it is opened"
+
+
 @pytest.mark.parametrize("command", ["export", "fork"])
 def test_what_lies_elsewhere_is_exported_and_forked_too(path: Path, command: str) -> None:
     if command == "export":

@@ -159,12 +159,15 @@ async def test_a_close_that_cannot_write_says_where_the_lines_are_and_they_come_
         # What lies elsewhere is missing in the thread, so nobody goes on without it.
         with pytest.raises(RpcError) as missing:
             await client.request("session/resume", pair("c"))
+        short = await client.request("session/read", pair("c"))
         fault.is_mended()
         await client.request("session/prompt", pair("c", prompt="And now?"))
         texts = await _texts(client, "c")
 
     assert (refused.value.reason, missing.value.reason) == ("storage_degraded",) * 2
     assert (closed["state"], closed["storage"]) == ("closed", "degraded")
+    assert [one["content"] for one in short["messages"]] == ["Hello", "Fine."]
+    assert short["elsewhere"] == [{"path": str(place), "lines": 4}]
     assert place.parent == tmp_path / "cache" / "unsaved"
     assert texts == ["Hello", "Fine.", "Kept?", "Fine.", "And now?", "Fine."]
     assert _kept_in(tmp_path) == []

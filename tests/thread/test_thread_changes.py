@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -161,8 +162,12 @@ async def test_a_thread_that_begins_afresh_leaves_nothing_of_the_bytes_of_an_ear
     # One that is there keeps even what it does not refer to: somebody may look for it.
     orphan = blobs_folder(path) / ("0" * 64 + ".png")
     orphan.touch()
+    # What a kill left of bytes that were being written is of no use to anybody.
+    torn, ours = (orphan.with_name(f".{orphan.name}.{pid}-0") for pid in (1, os.getpid()))
+    torn.touch()
+    ours.touch()
     Thread.open(path).close()
-    assert orphan.exists()
+    assert (orphan.exists(), torn.exists(), ours.exists()) == (True, False, True)
 
 
 async def test_what_was_accepted_for_a_turn_keeps_its_bytes_when_the_file_is_deleted(

@@ -311,14 +311,26 @@ class WireMessage(WireStruct):
     truncated: Truncated | None = None
 
 
+class Elsewhere(WireStruct):
+    """The last lines of a thread, which a failing disk kept out of its file.
+
+    They lie in `path`, and come back when the session is opened and its file can be written.
+    """
+
+    path: str
+    lines: int
+
+
 class ReadResult(WireStruct):
     """One page; `next_cursor` is there while more follow.
 
-    A page of more than 4 MiB ends before its `limit`, with one message at least.
+    A page of more than 4 MiB ends before its `limit`, with one message at least. What lies
+    `elsewhere` is in no page.
     """
 
     messages: list[WireMessage]
     next_cursor: str | None = None
+    elsewhere: list[Elsewhere] = []
 
 
 class ForkParams(Address):

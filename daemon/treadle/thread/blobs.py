@@ -241,6 +241,21 @@ def is_named_by(name: str, data: bytes) -> bool:
     return is_name and hashlib.sha256(data).hexdigest() == name.partition(".")[0]
 
 
+def delete_unfinished(thread: Path) -> None:
+    """Delete what a kill left of bytes that were just being written; it blocks.
+
+    Args:
+        thread: the thread's file; whoever calls this holds its lock.
+
+    Raises:
+        OSError: one of them cannot be deleted.
+    """
+    ours = f".{os.getpid()}-"
+    for path in _files(blobs_folder(thread)):
+        if path.name.startswith(".") and _OURS.fullmatch(path.name) and ours not in path.name:
+            path.unlink(missing_ok=True)
+
+
 def delete_blobs(thread: Path, *, keep: Collection[str] = ()) -> None:
     """Delete the bytes beside a thread, and their folder once it is empty; it blocks.
 

@@ -15,7 +15,7 @@ import msgspec
 from treadle.errors import StorageDegraded, ThreadUnreadable
 from treadle.thread.accepted import accepted
 from treadle.thread.attachments import referenced
-from treadle.thread.blobs import delete_blobs
+from treadle.thread.blobs import delete_blobs, delete_unfinished
 from treadle.thread.journal import Journal
 from treadle.thread.ledger import Ledger
 from treadle.thread.loaded import BadLine, Loaded, LoadReport
@@ -63,8 +63,8 @@ def take_over(ledger: Ledger, path: Path, lock: ThreadLock, header: ThreadRecord
     _refuse_newer(path, loaded.header)
     journal = ledger.open_journal(path, lock)
     is_new = loaded.size_bytes == 0 and not loaded.report.torn_bytes
-    if is_new and journal.storage == "ok":
-        _delete_orphans(ledger, path)
+    if journal.storage == "ok":
+        _delete_leftovers(ledger, path, is_new=is_new)
     ledger.memory.take(loaded)
     ledger.steered = loaded.steered
     ledger.turns = loaded.turns
@@ -78,15 +78,18 @@ def take_over(ledger: Ledger, path: Path, lock: ThreadLock, header: ThreadRecord
     return Found(report, is_new, loaded.size_bytes)
 
 
-def _delete_orphans(ledger: Ledger, path: Path) -> None:
-    """Delete the bytes of an earlier thread of this name whose file somebody has deleted.
+def _delete_leftovers(ledger: Ledger, path: Path, *, is_new: bool) -> None:
+    """Delete bytes of which a kill has left a part, or of an earlier thread of this name.
 
-    Those of a message that was just accepted stay: it is about to be said in the new one.
+    That is one whose file somebody has deleted. Those of a message that was just accepted stay:
+    it is about to be said in the new one.
     """
     try:
-        delete_blobs(path, keep=referenced(map(accepted, ledger.steered)))
+        delete_unfinished(path)
+        if is_new:
+            delete_blobs(path, keep=referenced(map(accepted, ledger.steered)))
     except OSError as error:
-        logger.warning("bytes of an earlier thread stay beside %s: %s", path, error)
+        logger.warning("bytes that nobody refers to stay beside %s: %s", path, error)
 
 
 def _mend(ledger: Ledger, journal: Journal, loaded: Loaded, header: ThreadRecord) -> LoadReport:

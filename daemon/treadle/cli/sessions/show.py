@@ -24,6 +24,7 @@ from treadle.folders import find_folders
 from treadle.thread.approvals import approvals_in
 from treadle.thread.paths import thread_path
 from treadle.thread.records import ApprovalRecord
+from treadle.thread.unsaved import waiting_for
 
 Message: TypeAlias = dict[str, Any]
 
@@ -48,10 +49,13 @@ def show(
         print(to_json(messages))
         return
     approvals: dict[str, list[str]] = {}
-    for record in approvals_in(thread_path(find_folders().data, agent, instance)):
+    path = thread_path(find_folders().data, agent, instance)
+    for record in approvals_in(path):
         approvals.setdefault(record.call, []).append(_approval(record))
     for line in _lines(messages, made, approvals):
         say(line)
+    for waiting in waiting_for(path):
+        say(f"-- not here: the last {waiting.counted}, in {waiting.place} until it is opened")
 
 
 async def _read(address: dict[str, str]) -> tuple[list[Message], list[Message]]:
@@ -102,7 +106,7 @@ def _lines(
 
 def _said(message: Message) -> str:
     """Show one message: who and when, then what, indented."""
-    marks = [mark for mark in ("rewound", "compacted", "partial") if message.get(mark)]
+    marks = [mark for mark in ("rewound", "compacted", "partial", "truncated") if message.get(mark)]
     marks += ["failed"] if message.get("isError") else []
     told = [f"#{message['ordinal']}", message.get("at", ""), message["role"]]
     told += [message.get("model", ""), message.get("toolCallId", "")]

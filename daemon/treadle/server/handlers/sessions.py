@@ -19,6 +19,7 @@ from treadle.protocol.sessions import (
     CancelResult,
     CloseParams,
     CloseResult,
+    Elsewhere,
     ListParams,
     ListResult,
     PromptBlock,
@@ -54,6 +55,7 @@ from treadle.server.peer import Peer
 from treadle.thread.history import Placed
 from treadle.thread.paths import thread_path
 from treadle.thread.reading import Reading, ViewPlace
+from treadle.thread.unsaved import waiting_for
 
 # A larger document is only named: it would fill the model's window, and a tool can read parts.
 MAX_DOCUMENT_CHARACTERS = 200_000
@@ -206,9 +208,15 @@ async def read(params: ReadParams, peer: Peer) -> ReadResult:
     # Whoever asks for many pages at once gets each when it has taken the one before.
     async with peer.pages:
         reading = await peer.runtime.read(pair)
-        result = await asyncio.to_thread(page, reading, thread)
+        result = await asyncio.to_thread(lambda: _with_elsewhere(page(reading, thread), thread))
         await peer.until_it_reads()
     return result
+
+
+def _with_elsewhere(page: ReadResult, thread: Path) -> ReadResult:
+    """Add what no page can show, because it does not lie in the thread's file."""
+    waiting = [Elsewhere(path=str(one.place), lines=one.lines) for one in waiting_for(thread)]
+    return msgspec.structs.replace(page, elsewhere=waiting) if waiting else page
 
 
 def _full_page(params: ReadParams, start: int, reading: Reading, thread: Path) -> ReadResult:
