@@ -371,6 +371,21 @@ async def test_removing_a_link_leaves_what_it_leads_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+async def test_what_was_changed_through_a_link_is_undone_after_the_link_was_removed(
+    tmp_path: Path,
+) -> None:
+    caller = on_disk(tmp_path / "root", {"f": b"one\n"})
+    (tmp_path / "root/link").symlink_to("f")
+    await caller.told("read", path="link")
+    await caller.told("edit", path="link", edits=[{"old": "one", "new": "two"}])
+    await caller.told("remove", path="link")
+    await caller.told("edit", path="f", edits=[{"old": "two", "new": "three"}])
+    assert await caller.told("undo") == "Undid edit f; f: +1 -1 lines."
+    assert await caller.told("undo") == "Undid edit f; f: +1 -1 lines."
+    assert (tmp_path / "root/f").read_bytes() == b"one\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 async def test_a_file_is_one_file_by_whatever_name_it_is_reached(tmp_path: Path) -> None:
     root = tmp_path / "root"
     caller = on_disk(root, {"d/f": b"one\n"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 from treadle.sandbox.sandbox import Changed
@@ -35,16 +36,17 @@ class Snapshot:
                 await _leave_out(env, before, error.filename)
                 raise
             finally:
-                _note(env, before, await _read_all(env))
+                # By place: a path that was a link, and is removed, names another file now.
+                _note(env, before, await _read_places(env.context, before))
 
 
 def _note(env: CallEnv, before: dict[str, bytes | None], after: dict[str, bytes | None]) -> None:
     """Have what changed known as seen, and as something to undo."""
     session = env.context.session
     changed = tuple(
-        FileChange(place, data, after.get(place))
-        for place, data in before.items()
-        if data != after.get(place)
+        FileChange(place, before[place], data)
+        for place, data in after.items()
+        if data != before[place]
     )
     for file in changed:
         session.seen.note(file.place, file.after)
@@ -61,13 +63,19 @@ async def _leave_out(env: CallEnv, before: dict[str, bytes | None], path: object
 async def _read_all(env: CallEnv) -> dict[str, bytes | None]:
     """Return what the files of a call hold, by place; what cannot be read is its tool's to tell."""
     assert env.tool is not None and env.tool.writes is not None
-    found: dict[str, bytes | None] = {}
+    places: list[str] = []
     for path in env.tool.writes(env.arguments):
-        try:
-            place = await env.context.sandbox.place(path)
-            found[place] = await _read(env.context, place)
-        except OSError:
-            continue
+        with suppress(OSError):
+            places.append(await env.context.sandbox.place(path))
+    return await _read_places(env.context, places)
+
+
+async def _read_places(context: ToolContext, places: Iterable[str]) -> dict[str, bytes | None]:
+    """Return what files hold, by place; those that cannot be read are left out."""
+    found: dict[str, bytes | None] = {}
+    for place in places:
+        with suppress(OSError):
+            found[place] = await _read(context, place)
     return found
 
 
