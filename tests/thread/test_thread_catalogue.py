@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from treadle.thread import catalogue
-from treadle.thread.catalogue import StoredThread, ThreadIndex, list_threads
+from treadle.thread.catalogue import StoredThread, ThreadIndex, ThreadProblem
 from treadle.thread.message import Message, Usage
 from treadle.thread.paths import thread_path
 from treadle.thread.thread import Thread
@@ -26,6 +26,12 @@ async def store(data: Path, agent: str, instance: str, count: int, at_seconds: i
     thread.close()
     os.utime(path, (at_seconds, at_seconds))
     return path
+
+
+def list_threads(data: Path) -> tuple[list[StoredThread], list[ThreadProblem]]:
+    index = ThreadIndex(data)
+    listed, problems = index.scan()
+    return [index.look_at(one) for one in listed], problems
 
 
 async def test_every_stored_thread_is_listed_newest_first(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from treadle.thread.attachments import attachment
-from treadle.thread.catalogue import list_threads
+from treadle.thread.catalogue import ThreadIndex
 from treadle.thread.fork import fork
 from treadle.thread.message import Message, Usage, encode_line
 from treadle.thread.paths import shown_path, thread_path
@@ -86,7 +86,7 @@ async def test_a_deletion_that_was_killed_anywhere_is_finished_or_never_was(tmp_
         before = everything(data)
         was_killed = killed(step, partial(delete_thread, path))
         (data / "threads" / "inbox" / "one.lock").unlink(missing_ok=True)
-        listed = list_threads(data)[0]
+        listed = ThreadIndex(data).scan()[0]
         if listed:
             assert everything(data) == before
         else:
@@ -137,7 +137,7 @@ async def test_a_fork_that_was_killed_anywhere_leaves_nothing_that_lists(tmp_pat
             assert list(export_lines(into)) == list(export_lines(source))
             assert [one.kind for one in verify(data)] == []
         else:
-            assert [one.instance for one in list_threads(data)[0]] == ["one"]
+            assert [one.instance for one in ThreadIndex(data).scan()[0]] == ["one"]
             finish(data)
             assert everything(data) == before
             # And it can be made after all.

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.permissions.approvals import Answer, Approvals, Question
+from treadle.permissions.approvals import Answer, Approvals, Granted, Question
 from treadle.permissions.modes import MODES, Capability, is_stricter_or_equal
 from treadle.permissions.policy import Policy, Verdict
 from treadle.sandbox.virtual import VirtualSandbox
@@ -91,7 +91,8 @@ async def test_where_nobody_can_be_asked_a_call_is_denied() -> None:
 
 async def test_a_person_sees_what_the_call_would_do_and_an_answer_is_used_once() -> None:
     person = Person("allow_once", "deny")
-    approvals = Approvals(person)
+    granted = Granted()
+    approvals = Approvals(person, granted)
 
     outcomes = [await run("make", Policy("ask"), approvals) for _ in range(2)]
 
@@ -100,12 +101,13 @@ async def test_a_person_sees_what_the_call_would_do_and_an_answer_is_used_once()
     assert (
         person.asked == [Question(call, "shell", "$ make # really", "the\nwhole", "shell make")] * 2
     )
-    assert approvals.covered == ()
+    assert granted.texts == ()
 
 
 async def test_what_is_allowed_for_the_session_is_asked_once_and_covers_nothing_else() -> None:
     person = Person("allow_session", "deny")
-    approvals = Approvals(person)
+    granted = Granted()
+    approvals = Approvals(person, granted)
 
     outcomes = [
         await run(command, Policy("ask"), approvals) for command in ("make", "make", "make x")
@@ -113,7 +115,7 @@ async def test_what_is_allowed_for_the_session_is_asked_once_and_covers_nothing_
 
     assert [outcome.ok for outcome in outcomes] == [True, True, False]
     assert len(person.asked) == 2
-    assert approvals.covered == ("shell make",)
+    assert granted.texts == ("shell make",)
 
 
 async def test_an_answer_for_the_session_allows_nothing_once_the_agent_is_read_only() -> None:

@@ -89,11 +89,6 @@ class Approvals:
         self._approver = approver or NobodyApproves()
         self._granted = granted or Granted()
 
-    @property
-    def covered(self) -> tuple[str, ...]:
-        """What was allowed for the session, in the order of the answers."""
-        return self._granted.texts
-
     async def permit(self, question: Question) -> bool:
         """Whether a call may run, asking where that is not yet known."""
         if question in self._granted:

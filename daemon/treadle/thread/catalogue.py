@@ -181,25 +181,6 @@ class _Count(NamedTuple):
     messages: int
 
 
-def list_threads(data: Path) -> tuple[list[StoredThread], list[ThreadProblem]]:
-    """Find every stored thread, newest first, and what had to be left out; it blocks.
-
-    Args:
-        data: the data folder; it need not exist.
-    """
-    index = ThreadIndex(data)
-    listed, problems = index.scan()
-    found: list[StoredThread] = []
-    for one in listed:
-        try:
-            found.append(index.look_at(one))
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            problems.append(ThreadProblem(Path(one.path), str(error)))
-    return found, problems
-
-
 class NotOurs(Exception):
     """A file whose pair nobody can tell."""
 
