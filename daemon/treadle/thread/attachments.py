@@ -16,7 +16,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 from treadle.thread.message import Message
 from treadle.thread.mime_types import canonical, suffix
@@ -110,5 +110,5 @@ def attachments_of(messages: Iterable[Message]) -> Iterator[Attachment]:
             yield from (block for block in message.content if isinstance(block, Attachment))
 
 
-_TYPES = frozenset({"image", "audio", "resource"})
+_TYPES: frozenset[str] = frozenset(get_args(AttachmentType))
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Content: TypeAlias = str | list[dict[str, Any]]
 
-ROLES: frozenset[str] = frozenset({"system", "user", "assistant", "tool"})
+# The same for whoever is handed a message and does not trust it.
+ROLES: frozenset[str] = frozenset(get_args(Role))
 
 # How every message line of ours begins; behind a line end it stands in no text.
 LINE_START = b'{"role"'

@@ -18,13 +18,13 @@ from treadle.thread.blobs import check_blobs
 from treadle.thread.catalogue import NotOurs, ThreadProblem, pair_of, thread_files
 from treadle.thread.files import FILE_MODE
 from treadle.thread.lines import opened
-from treadle.thread.loaded import LoadReport
+from treadle.thread.loaded import Loaded, LoadReport
 from treadle.thread.lock import holder
 from treadle.thread.obstacles import every_obstacle, obstacles
 from treadle.thread.opening import bring_back
 from treadle.thread.paths import NEW_SUFFIX, THREAD_SUFFIX
 from treadle.thread.reader import Reader
-from treadle.thread.records import FORMAT_VERSION
+from treadle.thread.records import FORMAT_VERSION, ThreadRecord
 from treadle.thread.thread import Thread
 from treadle.thread.whole import left_behind, tidy
 
@@ -128,42 +128,15 @@ def verify_thread(data: Path, path: Path) -> Iterator[Finding]:
     except (OSError, ThreadUnreadable, StorageDegraded) as error:
         yield Finding(path, "unreadable", str(error))
         return
-    header = loaded.header
-    is_newer = header is not None and header.version > FORMAT_VERSION
+    is_newer = loaded.header is not None and loaded.header.version > FORMAT_VERSION
     mends = not is_held and not is_newer
-    if header is not None and is_newer:
-        yield Finding(path, "newer_version", f"it has format version {header.version}")
-    elif header is not None and header.agent and (header.agent, header.instance) != pair:
-        whose = f"{header.agent}/{header.instance}"
-        yield Finding(path, "other_pair", f"its first line says that it is {whose}")
-    for bad in loaded.bad_lines[:TOLD_LINES]:
-        yield Finding(path, "bad_line", bad.why, bad.number, bad.offset, mends)
-    if (more := len(loaded.bad_lines) - TOLD_LINES) > 0:
-        yield Finding(path, "bad_line", f"{more} more", is_mendable=mends)
-    if reader.odd_records:
-        detail = f"{reader.odd_records} rewinds or compactions speak of messages that are not there"
-        yield Finding(path, "odd_record", detail)
+    yield from _in_first_line(path, loaded.header, pair)
+    yield from _in_lines(path, reader, loaded, mends=mends)
     if _is_open_to_others(path):
         yield Finding(path, "open_to_others", "other users may read it", is_mendable=mends)
-    in_the_way = {obstacle.path for obstacle in obstacles(path)}
-    for blob in check_blobs(path, loaded.messages):
-        if blob.path in in_the_way:
-            continue
-        if blob.kind != "orphan":
-            yield Finding(blob.path, "lost_bytes", f"a message refers to it, and it is {blob.kind}")
-        elif not is_held:
-            yield Finding(blob.path, "orphan_bytes", "no message refers to it")
-    if is_held:
-        return
-    if torn := loaded.report.torn_bytes:
-        detail = f"it ends in half a line of {torn} bytes"
-        yield Finding(path, "torn_tail", detail, 0, loaded.size_bytes, mends)
-    if loaded.unfinished is not None:
-        detail = f"turn {loaded.unfinished} was interrupted by a kill"
-        yield Finding(path, "interrupted_turn", detail, is_mendable=mends)
-    elif loaded.steered:
-        detail = f"{len(loaded.steered)} messages were accepted and have no line of their own"
-        yield Finding(path, "unsaid_message", detail, is_mendable=mends)
+    yield from _in_blobs(path, loaded, is_held=is_held)
+    if not is_held:
+        yield from _at_the_end(path, loaded, mends=mends)
 
 
 def repair(data: Path) -> Iterator[Repaired]:
@@ -182,6 +155,55 @@ def repair(data: Path) -> Iterator[Repaired]:
                 yield Repaired(path)
         except (RequestFailed, OSError) as error:
             yield Repaired(path, problem=str(error))
+
+
+def _in_first_line(
+    path: Path, header: ThreadRecord | None, pair: tuple[str, str]
+) -> Iterator[Finding]:
+    """Yield what is wrong with what a thread says of itself."""
+    if header is None:
+        return
+    if header.version > FORMAT_VERSION:
+        yield Finding(path, "newer_version", f"it has format version {header.version}")
+    elif header.agent and (header.agent, header.instance) != pair:
+        whose = f"{header.agent}/{header.instance}"
+        yield Finding(path, "other_pair", f"its first line says that it is {whose}")
+
+
+def _in_lines(path: Path, reader: Reader, loaded: Loaded, *, mends: bool) -> Iterator[Finding]:
+    """Yield the lines that cannot be read, and that some speak of what is not there."""
+    for bad in loaded.bad_lines[:TOLD_LINES]:
+        yield Finding(path, "bad_line", bad.why, bad.number, bad.offset, mends)
+    if (more := len(loaded.bad_lines) - TOLD_LINES) > 0:
+        yield Finding(path, "bad_line", f"{more} more", is_mendable=mends)
+    if reader.odd_records:
+        detail = f"{reader.odd_records} rewinds or compactions speak of messages that are not there"
+        yield Finding(path, "odd_record", detail)
+
+
+def _in_blobs(path: Path, loaded: Loaded, *, is_held: bool) -> Iterator[Finding]:
+    """Yield what is wrong beside a thread; whoever holds it may be about to refer to an orphan."""
+    in_the_way = {obstacle.path for obstacle in obstacles(path)}
+    for blob in check_blobs(path, loaded.messages):
+        if blob.path in in_the_way:
+            continue
+        if blob.kind != "orphan":
+            yield Finding(blob.path, "lost_bytes", f"a message refers to it, and it is {blob.kind}")
+        elif not is_held:
+            yield Finding(blob.path, "orphan_bytes", "no message refers to it")
+
+
+def _at_the_end(path: Path, loaded: Loaded, *, mends: bool) -> Iterator[Finding]:
+    """Yield what a kill has left unfinished."""
+    if torn := loaded.report.torn_bytes:
+        detail = f"it ends in half a line of {torn} bytes"
+        yield Finding(path, "torn_tail", detail, 0, loaded.size_bytes, mends)
+    if loaded.unfinished is not None:
+        detail = f"turn {loaded.unfinished} was interrupted by a kill"
+        yield Finding(path, "interrupted_turn", detail, is_mendable=mends)
+    elif loaded.steered:
+        detail = f"{len(loaded.steered)} messages were accepted and have no line of their own"
+        yield Finding(path, "unsaid_message", detail, is_mendable=mends)
 
 
 def _unsaved(data: Path) -> Iterator[Finding]:
