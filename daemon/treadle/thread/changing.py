@@ -28,7 +28,7 @@ from treadle.thread.resume import Resume
 
 async def rewind(ledger: Ledger, to: int) -> None:
     """End a conversation at an ordinal, as `Thread.rewind` tells."""
-    ledger.require_held(to)
+    ledger.memory.history.require_held(to)
     memory = ledger.memory
     if to == memory.history.last:
         return
@@ -46,7 +46,7 @@ async def rewind(ledger: Ledger, to: int) -> None:
 async def compact(ledger: Ledger, record: CompactedRecord) -> CompactedRecord:
     """Let a compaction count, as `Thread.record_compaction` tells."""
     _check(record)
-    ledger.require_held(record.through)
+    ledger.memory.history.require_held(record.through)
     history = ledger.memory.history
     counts = msgspec.structs.replace(
         compaction_without_secrets(record),

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from treadle.errors import NoSuchOrdinal, UnknownSession
+from treadle.errors import UnknownSession
 from treadle.thread.blobs import copy_blobs
 from treadle.thread.history import History, within
 from treadle.thread.lines import BYTE_ORDER_MARK, UNREADABLE, decode, opened
@@ -86,11 +86,7 @@ def fork(
         with opened(source) as file:
             found = skim(source)
             end = _last_finished(file, found) if at is None else at
-            if end != -1 and not found.history.holds(end):
-                raise NoSuchOrdinal(
-                    f"the conversation holds no message {end}; "
-                    "read the session to see which ordinals it has"
-                )
+            found.history.require_held(end)
             found.history.rewind(end)
             with new_thread(into) as target:
                 agent, instance = pair

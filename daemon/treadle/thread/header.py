@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
-import msgspec
-
+from treadle.thread.lines import UNREADABLE
 from treadle.thread.records import ThreadRecord, decode_record
 
 # A first line is a few hundred bytes; one that is longer is no header.
-HEADER_BYTES = 1 << 16
+_HEADER_BYTES = 1 << 16
 
 
 def read_header(path: Path) -> ThreadRecord | None:
@@ -23,8 +23,17 @@ def read_header(path: Path) -> ThreadRecord | None:
     if not stat.S_ISREG(path.stat().st_mode):
         return None
     with path.open("rb") as file:
-        line = file.readline(HEADER_BYTES)
+        return header_of(file)
+
+
+def header_of(file: BinaryIO) -> ThreadRecord | None:
+    """Return what the first line of an open file says; None where it says nothing.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    file.seek(0)
     try:
-        return decode_record(line).thread
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return decode_record(file.readline(_HEADER_BYTES)).thread
+    except UNREADABLE:
         return None

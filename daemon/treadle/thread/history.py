@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from treadle.errors import NoSuchOrdinal
 from treadle.thread.message import Content, Message
 from treadle.thread.records import CompactedRecord, Range
 
@@ -102,6 +103,18 @@ class History:
     def holds(self, ordinal: int) -> bool:
         """Tell whether the conversation holds a message."""
         return _contains(self.held, ordinal)
+
+    def require_held(self, ordinal: int) -> None:
+        """Refuse an ordinal at which the conversation cannot end; -1 is its very beginning.
+
+        Raises:
+            NoSuchOrdinal: it is not.
+        """
+        if ordinal != -1 and not self.holds(ordinal):
+            raise NoSuchOrdinal(
+                f"the conversation holds no message {ordinal}; "
+                "read the session to see which ordinals it has"
+            )
 
     def held_count(self) -> int:
         """Return how many ordinals the conversation holds."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from treadle.errors import ConfigurationError, NoSuchOrdinal
+from treadle.errors import ConfigurationError
 from treadle.thread.accepted import accepted, settle
 from treadle.thread.blobs import Blobs
 from treadle.thread.journal import Journal, Storage
@@ -166,18 +166,6 @@ class Ledger:
         """
         if self.is_closed:
             raise ConfigurationError("the thread was closed; open it again first")
-
-    def require_held(self, ordinal: int) -> None:
-        """Refuse an ordinal at which the conversation cannot end; -1 is its very beginning.
-
-        Raises:
-            NoSuchOrdinal: it is not.
-        """
-        if ordinal != -1 and not self.memory.history.holds(ordinal):
-            raise NoSuchOrdinal(
-                f"the conversation holds no message {ordinal}; "
-                "read the session to see which ordinals it has"
-            )
 
     def _write(self, line: bytes) -> int:
         """Write a line; return where in the file it begins, a hint that nobody trusts unseen."""

@@ -18,6 +18,7 @@ from typing import Annotated, BinaryIO
 import msgspec
 
 from treadle.thread.accepted import accepted
+from treadle.thread.header import header_of
 from treadle.thread.history import History, intersected, merged, normal
 from treadle.thread.lines import UNREADABLE, digest_of, lines_of, opened
 from treadle.thread.loaded import Loaded, Numbers
@@ -37,8 +38,6 @@ from treadle.thread.replay import collector_off, load
 
 # The file is searched from its end in pieces of this size.
 SEARCH_BYTES = 1 << 20
-# A first line is a few hundred bytes; one that is longer is no header.
-HEADER_BYTES = 1 << 16
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
@@ -161,7 +160,7 @@ def _from_record(file: BinaryIO, start: int) -> Loaded | None:
     # A compaction that was rewound gives back what it had replaced.
     if not history.compactions:
         return None
-    return _joined(kept, loaded, _header(file))
+    return _joined(kept, loaded, header_of(file))
 
 
 def _read_spans(file: BinaryIO, found: Resume, history: History) -> Reader | None:
@@ -201,15 +200,8 @@ def _verified(file: BinaryIO, span: Span) -> bytes | None:
     return data[1:] if digest_of(data[1:]) == span.digest else None
 
 
-def _header(file: BinaryIO) -> ThreadRecord | None:
-    file.seek(0)
-    try:
-        return decode_record(file.readline(HEADER_BYTES)).thread
-    except UNREADABLE:
-        return None
-
-
 def _joined(kept: Reader, after: Loaded, header: ThreadRecord | None) -> Loaded:
+    """Put what was kept before what came after it."""
     return replace(
         after,
         messages=kept.messages + after.messages,

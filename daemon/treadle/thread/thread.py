@@ -129,7 +129,7 @@ class Thread:
         if at is None and self._ledger.began is not None:
             at = last_finished(memory.history, self._first, memory.numbered())
         if at is not None:
-            copied._ledger.require_held(at)
+            memory.history.require_held(at)
             memory.history.rewind(at)
         return copied
 
