@@ -52,8 +52,10 @@ def fits(mime_type: str, data: bytes) -> bool:
     return mime_type == UNTOLD or not told_by(data)
 
 
+# A type and its subtype (RFC 6838, 4.2), of a length that none in use has.
 _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
 
+# Other names in use for the types that models take.
 _ALIASES = {
     "image/jpg": "image/jpeg",
     "image/pjpeg": "image/jpeg",
@@ -67,6 +69,7 @@ _ALIASES = {
     "application/x-pdf": "application/pdf",
 }
 
+# How the bytes of a type begin, for types that can be told so.
 _MAGIC = {
     "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
     "image/jpeg": re.compile(rb"\xff\xd8\xff"),

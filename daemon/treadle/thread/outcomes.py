@@ -69,6 +69,7 @@ def key_hash(key: str) -> str:
     return "sha256:" + hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
 
 
+# How a key looks that was hashed already.
 _HASH = re.compile("sha256:[0-9a-f]{64}")
 
 

@@ -112,6 +112,7 @@ def validate_name(value: str, field: str) -> None:
         )
 
 
+# What every file system tells apart and takes as it is; anything else is escaped.
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
 # The empty name still needs a file name; a `+` without digits is no other name's.
 _EMPTY = "+"
@@ -119,6 +120,7 @@ _EMPTY = "+"
 _HASH_DIGITS = 32
 # Windows opens a device for these, whatever extension follows; capitals are escaped anyway.
 _DEVICE = re.compile("con|prn|aux|nul|com[0-9]|lpt[0-9]")
+# A name that is made of those and of escaped bytes, and one such byte.
 _ENCODED = re.compile(r"(?:[a-z0-9_-]|\+[0-9a-f]{2})+")
 _ESCAPE = re.compile(rb"\+([0-9a-f]{2})")
 # Unicode's categories of control characters and of surrogates.

@@ -14,6 +14,7 @@ import msgspec
 
 from treadle.thread.message import Usage, decode_json, split_unknown
 
+# What this Treadle writes. It reads any; a thread of a higher one it does not go on with.
 FORMAT_VERSION = 1
 
 StopReason: TypeAlias = Literal[

@@ -12,6 +12,7 @@ import msgspec
 
 from treadle.thread.message import Content, Message, ToolCall
 
+# What a model reads in the place of a result that never came: whether there were effects.
 INTERRUPTED_TEXT = (
     "This call was interrupted before its result was recorded. "
     "It may have had effects: look before repeating it."
