@@ -143,6 +143,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("glob", {"pattern": "!"}, "The pattern is empty: give one such as **/*.py."),
     ("glob", {"pattern": "[a"}, "A class is not closed in the pattern '[a'"),
     ("glob", {"pattern": "{a,b"}, "A brace is not closed in the pattern '{a,b'."),
+    ("glob", {"pattern": "{" * 240 + "}" * 240}, "The pattern has too many braces within braces"),
     ("grep", {"pattern": "("}, "'(' is no regular expression: missing )"),
     ("grep", {"pattern": "x", "glob": "*.rs"}, "No file of '.' matches the glob '*.rs', of"),
     ("grep", {"pattern": "x", "glob": "["}, "A class is not closed in the pattern '['"),

@@ -17,6 +17,7 @@ from support.calls import Caller, in_memory, on_disk
 from support.peers import require_program
 from support.waiting import until_seen
 from treadle.sandbox.local import LocalSandbox
+from treadle.sandbox.sandbox import READ_LIMIT_BYTES
 from treadle.tools.limits import RESULT_LIMIT_BYTES
 from treadle.tools.search import grep as grep_module
 from treadle.tools.search import matching, ripgrep
@@ -436,6 +437,23 @@ class TestAStrangeRipgrep:
         if started.exists():
             with pytest.raises(ProcessLookupError):
                 os.killpg(int(started.read_text()), 0)
+
+
+async def test_a_file_too_large_to_be_read_holds_nothing_up_and_is_named(
+    tmp_path: Path, engine: str
+) -> None:
+    caller = on_disk(tmp_path, {"f": b"needle\n"})
+    with (tmp_path / "disk.img").open("wb") as file:
+        file.truncate(READ_LIMIT_BYTES + 1)
+    assert await caller.told("grep", pattern="needle") == (
+        "f\n1: needle\n… not searched, unreadable or too large: disk.img"
+    )
+    with (tmp_path / "f").open("wb") as file:
+        file.truncate(READ_LIMIT_BYTES + 1)
+    assert await caller.told("grep", pattern="needle") == (
+        "No line matches 'needle' in 2 files of '.'.\n"
+        "… not searched, unreadable or too large: disk.img, f"
+    )
 
 
 def test_files_are_given_to_ripgrep_in_bounded_shares(monkeypatch: pytest.MonkeyPatch) -> None:

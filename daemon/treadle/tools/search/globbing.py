@@ -38,7 +38,10 @@ def chosen(files: Iterable[str], pattern: str) -> list[str]:
     import regex
 
     wanted = pattern.removeprefix("!")
-    compiled = regex.compile(translated(wanted), regex.DOTALL)
+    try:
+        compiled = regex.compile(translated(wanted), regex.DOTALL)
+    except RecursionError:
+        raise ToolError("The pattern has too many braces within braces: use fewer.") from None
     is_wanted = wanted == pattern
     until = time.monotonic() + MATCH_SECONDS
     names_dot = bool(_DOT.search(wanted))

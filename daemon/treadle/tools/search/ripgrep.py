@@ -14,8 +14,11 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from treadle.sandbox.sandbox import READ_LIMIT_BYTES
 
 if TYPE_CHECKING:
     from treadle.process.child import Child
@@ -91,17 +94,19 @@ async def with_matches(
         until: when to give up, by the monotonic clock.
 
     Returns:
-        The files; None where it cannot tell, so that all of them must be looked at.
+        The files, and those that are too large for whoever reads them; None where it cannot
+        tell, so that all of them must be looked at.
 
     Raises:
         TimeoutError: it is that late.
     """
     from treadle.process.child import Child
 
-    if not places:
+    large = await asyncio.to_thread(_too_large, folder, places)
+    by_argument = {f"./{place}": place for place in places if place not in large}
+    if not by_argument:
         # Without a file it would wait for its standard input.
-        return set()
-    by_argument = {f"./{place}": place for place in places}
+        return large
     patterns = [pattern] if _IS_PLAIN.fullmatch(pattern) else [pattern, _NO_UTF_8]
     options = [
         *_OPTIONS,
@@ -122,7 +127,17 @@ async def with_matches(
     if exit_code not in (0, 1):
         return None
     names = (os.fsdecode(name) for name in said.split(b"\0") if name)
-    return {by_argument[name] for name in names if name in by_argument}
+    return large | {by_argument[name] for name in names if name in by_argument}
+
+
+def _too_large(folder: Path, places: Sequence[str]) -> set[str]:
+    """Return the files that cannot be read whole: the image of a disk takes minutes to search."""
+    large: set[str] = set()
+    for place in places:
+        with suppress(OSError, ValueError):
+            if (folder / place).lstat().st_size > READ_LIMIT_BYTES:
+                large.add(place)
+    return large
 
 
 async def _to_its_end(child: Child, until: float) -> tuple[bytes, int]:
