@@ -132,7 +132,7 @@ async def test_turns_are_told_with_their_session_hidden_in_a_hash(
         await client.request("session/close", pair(INSTANCE))
         assert await client.end() == 0
     name = f"assistant/{hashlib.sha256(INSTANCE.encode()).hexdigest()[:8]}"
-    assert re.findall(r"treadle\.runtime\.(?:session|holding): (.*)\n", logged()) == [
+    assert re.findall(r"treadle\.runtime\.(?:turn_runner|holding): (.*)\n", logged()) == [
         f"{name} is open, with 0 messages",
         f"turn 1 of {name}: end_turn after 1 steps",
         f"turn 2 of {name}: error (model_auth) after 1 steps",
@@ -197,7 +197,7 @@ def test_a_command_for_people_logs_to_the_same_file_and_keeps_standard_error_qui
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "treadle.server.dispatch: session/prompt: ok after" in logged()
-    assert "treadle.tools.pipeline: the tool read raised\n" in logged()
+    assert "treadle.tools.layers.failures: the tool read raised\n" in logged()
 
 
 @pytest.fixture
