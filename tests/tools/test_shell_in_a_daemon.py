@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.daemon import Daemon, daemon
-from support.person import pair, write_agent, write_config
+from support.person import pair, stored, write_agent, write_config
 from support.process import children_of, linux_only, posix_only, until_dead
 from support.switchboard import Switchboard, open_switchboard
 from support.waiting import PATIENCE_SECONDS
@@ -204,3 +204,19 @@ async def test_a_daemon_that_is_killed_leaves_no_command_behind(
             await until_dead(pid)
         await asyncio.wait({prompt})
         prompt.exception()
+
+
+@pytest.mark.parametrize("way", ["delete", "close"])
+async def test_long_outputs_that_a_killed_daemon_left_go_with_their_session(
+    agent: Callable[..., None], way: str
+) -> None:
+    agent({"command": "seq 100000"})
+    async with daemon() as client:
+        await client.request("session/prompt", here(prompt="Go"))
+        await client.kill()
+    left = stored("runner", "test").with_suffix(".outputs")
+    assert [path.name for path in left.iterdir()] == ["1.txt"]
+    async with daemon() as client:
+        await client.request("session/resume", here())
+        await client.request(f"session/{way}", here())
+        assert not left.exists()

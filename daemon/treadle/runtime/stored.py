@@ -17,16 +17,13 @@ from treadle.runtime.outbox import Pair
 from treadle.runtime.services import Services
 from treadle.thread import whole
 from treadle.thread.fork import fork
-from treadle.thread.paths import beside, thread_path
+from treadle.thread.paths import OUTPUTS_SUFFIX, beside, thread_path
 from treadle.thread.records import Parent
 from treadle.thread.task import task_instance, task_of
 from treadle.thread.tasks import delete_with_tasks, last_number, tasks_of
 from treadle.thread.thread import Thread
 
 T = TypeVar("T")
-
-# The extension of the folder beside a thread that too long outputs of tools lie in.
-OUTPUTS_SUFFIX = ".outputs"
 
 # More than a model keeps in view; a turn that goes on has lost its way.
 TASKS_OF_TURN = 32

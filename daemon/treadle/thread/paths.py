@@ -18,6 +18,8 @@ THREADS_FOLDER = "threads"
 THREAD_SUFFIX = ".jsonl"
 DAMAGED_SUFFIX = ".damaged"
 LOCK_SUFFIX = ".lock"
+# The folder that too long outputs of a thread's tools lie in.
+OUTPUTS_SUFFIX = ".outputs"
 # What is being written beside a thread; after a kill it is in nobody's way.
 NEW_SUFFIX = ".new"
 # What a thread is called while all that lies beside it is deleted too.

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -31,6 +32,7 @@ from treadle.thread.paths import (
     DAMAGED_SUFFIX,
     DELETING_SUFFIX,
     NEW_SUFFIX,
+    OUTPUTS_SUFFIX,
     THREAD_SUFFIX,
     THREADS_FOLDER,
     beside,
@@ -193,6 +195,7 @@ def _clear(thread: Path) -> None:
         _unlink(unsaved.find(thread))
         beside(thread, DAMAGED_SUFFIX).unlink(missing_ok=True)
         shown_path(thread).unlink(missing_ok=True)
+        _delete_outputs(thread)
         _give_up(thread)
     # Last, because it says that there is something to clear.
     beside(thread, DELETING_SUFFIX).unlink(missing_ok=True)
@@ -207,6 +210,17 @@ def _give_up(thread: Path) -> None:
     if not thread.exists():
         delete_blobs(thread)
     beside(thread, NEW_SUFFIX).unlink(missing_ok=True)
+
+
+def _delete_outputs(thread: Path) -> None:
+    """Delete what a killed process left of its tools' outputs; a session that ends leaves none.
+
+    Raises:
+        OSError: it cannot be deleted.
+    """
+    folder = beside(thread, OUTPUTS_SUFFIX)
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder)
 
 
 def _unlink(places: Iterable[Path]) -> None:

@@ -36,6 +36,7 @@ class Spill:
         self._folder = folder
         self._names: list[str] = []
         self._count = 0
+        self._was_closed = False
         self._naming = asyncio.Lock()
 
     async def keep(self, text: str) -> str | None:
@@ -86,8 +87,10 @@ class Spill:
             return None
 
     async def close(self) -> None:
-        """Delete all of it."""
-        if self._folder is not None and self._names:
+        """Delete all of it, and what a kill left of an earlier life of the session."""
+        # A second time only what came since: by then the folder may be a later life's.
+        if self._folder is not None and (self._names or not self._was_closed):
+            self._was_closed = True
             self._names.clear()
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
