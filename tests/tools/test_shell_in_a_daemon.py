@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -202,6 +203,27 @@ async def test_a_daemon_that_is_killed_leaves_no_command_behind(
         await switchboard.dead(*pids)
         for pid in helpers:
             await until_dead(pid)
+        await asyncio.wait({prompt})
+        prompt.exception()
+
+
+async def test_a_daemon_that_is_killed_leaves_no_search_behind(
+    switchboard: Switchboard, tmp_path: Path
+) -> None:
+    script = {"calls": [{"name": "grep", "arguments": {"pattern": "needle"}}]}
+    (tmp_path / "script.jsonl").write_text(json.dumps(script))
+    write_agent("runner", model=f"scripted:{tmp_path / 'script.jsonl'}", cwd=tmp_path / "work")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/file.txt").write_text("needle")
+    program = tmp_path / "bin/rg"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{switchboard.calling()}\n")
+    program.chmod(0o755)
+    async with daemon(env={"PATH": f"{program.parent}:{os.environ['PATH']}"}) as client:
+        prompt = client.ask("session/prompt", here(prompt="Go"))
+        [pid] = await switchboard.called(1)
+        client.process.kill()
+        await switchboard.dead(pid)
         await asyncio.wait({prompt})
         prompt.exception()
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from treadle.sandbox.sandbox import READ_LIMIT_BYTES
 
 if TYPE_CHECKING:
-    from treadle.process.child import Child
+    from treadle.process.command import Command
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ async def with_matches(
     Raises:
         TimeoutError: it is that late.
     """
-    from treadle.process.child import Child
+    from treadle.process.command import Command
 
     large = await asyncio.to_thread(_too_large, folder, places)
     by_argument = {f"./{place}": place for place in places if place not in large}
@@ -114,15 +114,13 @@ async def with_matches(
         *(f"--regexp={each}" for each in patterns),
     ]
     try:
-        child = await Child.start(
-            [program, *options, "--", *by_argument],
-            env=_environment(),
-            cwd=folder,
+        command = await Command.start(
+            [program, *options, "--", *by_argument], env=_environment(), cwd=folder
         )
     except (OSError, ValueError) as error:
         logger.warning("ripgrep does not start: %s", error)
         return None
-    said, exit_code = await _to_its_end(child, until)
+    said, exit_code = await _to_its_end(command, until)
     # It says 1 where nothing matches, 2 where something went wrong.
     if exit_code not in (0, 1):
         return None
@@ -140,25 +138,22 @@ def _too_large(folder: Path, places: Sequence[str]) -> set[str]:
     return large
 
 
-async def _to_its_end(child: Child, until: float) -> tuple[bytes, int]:
+async def _to_its_end(command: Command, until: float) -> tuple[bytes, int | None]:
     """Return what ripgrep prints and its exit code; it is gone on every way out.
 
     Raises:
         TimeoutError: it is that late.
     """
-    from treadle.process.group import terminate_group
-
     said = bytearray()
     try:
         async with asyncio.timeout(until - time.monotonic()):
-            while piece := await child.stdout.read(_READ_BYTES):
+            while piece := await command.output.read(_READ_BYTES):
                 said += piece
-            return bytes(said), await child.wait()
+            await command.exited.wait()
+            return bytes(said), command.exit_code
     finally:
-        if child.exit_code is None:
-            # It reads no input and has nothing to save: no reason to wait for it to end by itself.
-            terminate_group(child.pid)
-        await child.stop()
+        # It has nothing to save: no reason to wait for it to end by itself.
+        await command.end(0)
 
 
 def _environment() -> Mapping[str, str]:
