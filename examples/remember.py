@@ -12,6 +12,8 @@ import sys
 
 from treadle import Agent, OpenAICompletion, SessionLog, SystemPrompt
 
+USAGE = "usage: TREADLE_MODEL=<model> python examples/remember.py <thread.jsonl> <prompt>"
+
 
 async def main(path: str, prompt: str) -> None:
     """Run one turn on the thread at `path`."""
@@ -26,4 +28,7 @@ async def main(path: str, prompt: str) -> None:
         print(env.messages[-1].text)
 
 
+if not os.environ.get("TREADLE_MODEL") or len(sys.argv) != 3:
+    print(USAGE, file=sys.stderr)
+    sys.exit(2)
 asyncio.run(main(*sys.argv[1:]))

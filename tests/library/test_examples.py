@@ -8,13 +8,15 @@ import json
 import os
 import shlex
 import shutil
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from support.model_server import ModelServer, memory
-from support.peers import require_program
+from support.peers import installed_neovim, newer_neovim, require_program
 from support.person import stored
 from treadle.thread.replay import load
 
@@ -86,6 +88,30 @@ async def test_remember_run_twice_remembers(folder: Path) -> None:
             "user",
         ]
     assert (folder / "chat.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "words"), [(None, ["chat.jsonl", "Hi."]), ("", ["chat.jsonl", "Hi."]), ("m", ["Hi."])]
+)
+async def test_remember_says_how_to_call_it_when_something_is_left_out(
+    folder: Path, model: str | None, words: list[str]
+) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "TREADLE_MODEL"}
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "examples/remember.py", *words],
+        cwd=folder,
+        env=env if model is None else env | {"TREADLE_MODEL": model},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "usage: TREADLE_MODEL=<model> python examples/remember.py <thread.jsonl> <prompt>\n"
+    )
 
 
 async def test_session_run_twice_remembers_in_the_thread_that_a_daemon_would_use(
@@ -160,14 +186,21 @@ async def test_the_shell_script_prompts_twice_and_the_session_remembers(
         assert frames[-1]["result"]["text"] == "Your name is Mac."
 
 
-async def test_the_neovim_commands_show_an_answer_as_it_comes(folder: Path) -> None:
-    nvim = require_program("nvim")
-    shown = 'table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\\n")'
+@pytest.mark.parametrize("neovim", [installed_neovim, newer_neovim])
+async def test_the_neovim_commands_show_an_answer_in_its_own_buffer(
+    neovim: Callable[[], str], folder: Path
+) -> None:
+    nvim = neovim()
+    lines = 'table.concat(vim.api.nvim_buf_get_lines({}, 0, -1, false), "\\n")'
+    shown, current = lines.format("Answer"), lines.format(0)
     steps = [
         "luafile examples/neovim.lua",
         "Treadle My name is Mac.",
+        "lua Answer = vim.api.nvim_get_current_buf()",
+        # Whoever asked goes on with another file; the answer is none of its text.
+        "new",
         f"lua vim.wait(20000, function() return {shown}:find('Mac') end)",
-        f"lua io.stdout:write({shown})",
+        f"lua io.stdout:write({shown}, '|', {current})",
         "TreadleStop",
         "qa!",
     ]
@@ -176,4 +209,4 @@ async def test_the_neovim_commands_show_an_answer_as_it_comes(folder: Path) -> N
         command = [nvim, "--headless", "-u", "NONE", *(f"+{step}" for step in steps)]
         printed = await run(command, folder, **model, **ON_PATH)
 
-    assert printed == "Your name is Mac."
+    assert printed == "Your name is Mac.|"
