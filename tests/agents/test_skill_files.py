@@ -92,8 +92,8 @@ LONG = "x" * (DESCRIPTION_CHARACTERS + 1)
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        ("Sort it.", "line 1: it must begin with --- and say `name: …` before another"),
-        ("---\nname: triage\n---\n", "line 1: it must begin with --- and say `description: …`"),
+        ("Sort it.", "line 1: it must begin with a line `---` and say `name: …` before the next"),
+        ("---\nname: triage\n---\n", "begin with a line `---` and say `description: …` before"),
         ("---\nname: other\ndescription: a\n---\n", "line 2: name must be triage, as the folder"),
         ("---\nname: triage\ndescription: 7\n---\n", "line 3: description must be text, not 7"),
         ("---\nname: triage\ndescription: ''\n---\n", "line 3: description must have 1 to 1024"),
@@ -105,7 +105,7 @@ LONG = "x" * (DESCRIPTION_CHARACTERS + 1)
         (b"---\nname: triage\ndescription: \xff\n---\n", "line 3: the file is not UTF-8"),
         (b"---\nname: triage\n\0---\n", "line 3: the file holds a NUL"),
         (b"x" * 300_000, ": the file is larger than 256 KiB"),
-        (b"", "line 1: it must begin with ---"),
+        (b"", "line 1: it must begin with a line `---`"),
     ],
 )
 def test_a_file_that_is_no_skill_is_a_problem_and_never_a_crash(

@@ -162,7 +162,9 @@ def _description(front_matter: str, folder: str) -> str:
     entries = {entry.key: entry for entry in read_entries(front_matter)}
     for key in ("name", "description"):
         if key not in entries:
-            raise FrontMatterError(f"it must begin with --- and say `{key}: …` before another", 1)
+            raise FrontMatterError(
+                f"it must begin with a line `---` and say `{key}: …` before the next `---`", 1
+            )
     name, described = entries["name"], entries["description"]
     if name.value != folder:
         raise FrontMatterError(f"name must be {folder}, as the folder is called", name.line)
