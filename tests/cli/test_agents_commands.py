@@ -76,7 +76,13 @@ def test_the_template_names_every_key_and_each_of_its_lines_is_valid() -> None:
     for line in front_matter:
         if line.partition(":")[0] in markdown._CHECKS:
             parse_agent(Path("inbox.md"), f"---\n{line}\n---\n".encode())
-    assert parse_agent(Path("a.md"), said.encode()).description == 'What He said "hi": #1 is for'
+    plain = parse_agent(Path("a.md"), said.encode())
+    assert plain.description == 'What He said "hi": #1 is for'
+    # What is not said to be an example is what holds anyway.
+    for key in ("permissions", "sandbox", "max_turns"):
+        line = next(line for line in front_matter if line.startswith(f"{key}:"))
+        agent = parse_agent(Path("a.md"), f"---\n{line}\n---\n".encode())
+        assert getattr(agent, key) == getattr(plain, key)
 
 
 @pytest.mark.parametrize(

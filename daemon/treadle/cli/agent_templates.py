@@ -32,8 +32,8 @@ description: {description}
 # base_url: https://example.org/v1
 # api_key_env: MY_MODEL_KEY       # the variable that holds the key, never the key
 # permissions: read_only          # read_only | ask | auto
-# sandbox: local                  # virtual (in memory) | local (a folder of this machine)
-# cwd: ~/projects/mine            # else the folder that the session is opened in
+# sandbox: virtual                # in memory, sees no file of yours | local: a folder, as cwd says
+# cwd: ~/projects/mine            # implies local; without it, local is where the client works
 # tools: [read, glob, grep]       # else all that the permissions can ever allow
 # fetch_allow: [docs.python.org]  # the hosts that fetch may reach, and their subdomains
 # skills: [triage]                # folders with a SKILL.md in skills/, beside agents/
