@@ -25,6 +25,9 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
+# What each of these marks is as a character of the text.
+_MARK_CHARACTER = "\ufeff"
+
 # What files that are no text begin with, and what people call them; some of these hold no NUL.
 _KINDS = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "PNG image"),
@@ -70,6 +73,9 @@ class TextFile:
         Raises:
             UnicodeEncodeError: its encoding has no such character.
         """
+        # A model that knows of the mark may give it as a character; the file has it already.
+        if self.mark and not self.text.startswith(_MARK_CHARACTER):
+            text = text.removeprefix(_MARK_CHARACTER)
         return self.mark + text.encode(self.encoding)
 
 
