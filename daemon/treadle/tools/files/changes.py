@@ -76,6 +76,13 @@ class Changes:
         """Note that the change that was undone last was done again."""
         self._push(self._undone.pop())
 
+    def pass_over(self, change: Change) -> None:
+        """Forget a change, next in either direction, that its files no longer allow."""
+        if self.last_undone() is change:
+            self._undone.pop()
+        elif self.last() is change:
+            self._size_bytes -= self._done.pop().size_bytes
+
     def promise(self, call_id: str, change: Change) -> None:
         """Note which change a person was shown by a call that asks to be allowed."""
         self._promised[call_id] = change

@@ -15,9 +15,12 @@ from treadle.tools.tool import Shown, ToolContext, ToolError, tool
 
 
 async def _preview(arguments: Any, context: ToolContext) -> Shown:
-    last = _last(arguments.redo, context)
-    context.session.changes.promise(context.call.id, last)
-    change = await _checked(last, arguments.redo, context)
+    session = context.session
+    # A call that is writing has not noted its change yet: its file would seem somebody else's.
+    async with session.writing:
+        last = _last(arguments.redo, context)
+        session.changes.promise(context.call.id, last)
+        change = await _checked(last, arguments.redo, context)
     diffs = [await asyncio.to_thread(_diff, file) for file in change.files]
     word = "do again" if arguments.redo else "undo"
     return Shown(f"{word}: {change.what}", "\n".join(diff.text for diff in diffs))
@@ -80,18 +83,23 @@ async def _checked(change: Change, redo: bool, context: ToolContext) -> Change:
     """Return what is to be done: the change itself, or the other way round.
 
     Raises:
-        ToolError: a file is not as the change left it.
+        ToolError: a file is not as the change left it; from then on the change is passed over,
+            lest it bars the way to those of other files.
     """
+    wanted = change
     if not redo:
         turned = tuple(FileChange(file.place, file.after, file.before) for file in change.files)
-        change = Change(change.what, turned)
-    for file in change.files:
-        if await _held(file.place, context) != file.before:
+        wanted = Change(change.what, turned)
+    for file in wanted.files:
+        if not await _holds(file.place, file.before, context):
+            context.session.changes.pass_over(change)
             raise ToolError(
                 f"{file.place} was changed by somebody else since ({change.what}), so nothing was "
-                "undone or done again. Read it, and edit it by hand."
+                "undone or done again. Read it, and edit it by hand; "
+                f"{'redo' if redo else 'undo'} passes over this change now: "
+                "call it again for the next one."
             )
-    return change
+    return wanted
 
 
 async def _apply(change: Change, context: ToolContext) -> str:
@@ -119,8 +127,8 @@ async def _apply(change: Change, context: ToolContext) -> str:
 async def _is_done(change: Change, context: ToolContext) -> bool:
     """Whether its files are as a change leaves them."""
     try:
-        return all([await _held(file.place, context) == file.after for file in change.files])
-    except (OSError, ToolError):
+        return all([await _holds(file.place, file.after, context) for file in change.files])
+    except OSError:
         return False
 
 
@@ -135,16 +143,15 @@ async def _put(place: str, before: bytes | None, after: bytes | None, context: T
     return where
 
 
-async def _held(place: str, context: ToolContext) -> bytes | None:
-    """Return what a file holds; None where there is none.
+async def _holds(place: str, data: bytes | None, context: ToolContext) -> bool:
+    """Whether a file holds just that; None where there is to be none.
 
     Raises:
-        ToolError: it is a folder.
         OSError: it cannot be read.
     """
     try:
-        return await context.sandbox.read_bytes(place)
+        return await context.sandbox.read_bytes(place) == data
     except FileNotFoundError:
-        return None
-    except IsADirectoryError:
-        raise ToolError(f"{place} is a folder now, so nothing was undone.") from None
+        return data is None
+    except (IsADirectoryError, NotADirectoryError):
+        return False
