@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import stat
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,21 @@ async def test_what_is_not_edited_keeps_every_byte(before: bytes, after: bytes) 
     assert (await _edited(before, ("b", "x\ny")))[0] == after
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+async def test_a_mark_that_is_given_as_a_character_is_not_doubled(encoding: str) -> None:
+    files = {"f": "one\n".encode(encoding)}
+    caller = in_memory(files)
+    await caller.told("read", path="f")
+    await caller.told("edit", path="f", edits=[{"old": "one", "new": "\ufefftwo"}])
+    assert files == {"f": "two\n".encode(encoding)}
+    await caller.told("write", path="f", content="\ufeffthree\n")
+    assert files == {"f": "three\n".encode(encoding)}
+
+
+async def test_a_mark_that_a_file_has_twice_is_left_as_it_is() -> None:
+    assert (await _edited(b"\xef\xbb\xbf" * 2 + b"b", ("b", "x")))[0] == b"\xef\xbb\xbf" * 2 + b"x"
+
+
 async def test_lines_match_whatever_they_end_in() -> None:
     assert (await _edited(b"a\r\nb\r\nc\r\n", ("a\nb\n", "x\n")))[0] == b"x\r\nc\r\n"
     assert (await _edited(b"a\nb\n", ("a\r\nb", "x\r\ny")))[0] == b"x\ny\n"
@@ -287,6 +303,19 @@ async def test_a_file_that_changes_while_a_person_thinks_is_left_alone() -> None
     assert files == {"f": b"somebody else\n"}
 
 
+@pytest.mark.parametrize("answer", ["allow_once", "deny"])
+async def test_the_time_that_a_person_takes_to_answer_is_not_the_tools(answer: Answer) -> None:
+    answered: list[float] = []
+
+    async def think() -> None:
+        await asyncio.sleep(0.05)
+        answered.append(time.monotonic())
+
+    outcome = await _asking({}, Person(answer, think)).call("write", path="f", content="1")
+    ran = time.monotonic() - answered[0]
+    assert 0 < outcome.seconds <= ran if outcome.ok else outcome.seconds == 0
+
+
 async def test_undo_takes_back_what_the_person_was_shown_and_nothing_else() -> None:
     files: dict[str, bytes] = {}
     first = in_memory(files)
@@ -330,20 +359,58 @@ async def test_undo_and_redo_go_back_and_forth_byte_for_byte() -> None:
     assert "Nothing was undone" in await caller.refused("undo", redo=True)
 
 
-async def test_undo_leaves_alone_what_somebody_else_changed_since() -> None:
-    files = {"f": b"one\n"}
+async def test_undo_leaves_alone_what_somebody_else_changed_and_then_goes_on() -> None:
+    files = {"f": b"one\n", "g": b"1\n"}
     caller = in_memory(files)
-    await caller.told("read", path="f")
-    await caller.told("write", path="f", content="two\n")
+    for path, content in (("g", "2\n"), ("f", "two\n"), ("g", "3\n")):
+        await caller.told("read", path=path)
+        await caller.told("write", path=path, content=content)
+    assert await caller.told("undo") == "Undid write g; g: +1 -1 lines."
     files["f"] = b"somebody else\n"
-    assert (await caller.refused("undo")).startswith(
-        "f was changed by somebody else since (write f), so nothing was undone"
+    assert await caller.refused("undo") == (
+        "f was changed by somebody else since (write f), so nothing was undone or done again. "
+        "Read it, and edit it by hand; undo passes over this change now: call it again for the "
+        "next one."
     )
-    del files["f"]
+    assert await caller.told("undo") == "Undid write g; g: +1 -1 lines."
+    assert files == {"f": b"somebody else\n", "g": b"1\n"}
+    assert "There is nothing to undo" in await caller.refused("undo")
+    assert await caller.told("undo", redo=True) == "Did again write g; g: +1 -1 lines."
+    files["g"] = b"somebody else\n"
+    assert "redo passes over this change now" in await caller.refused("undo", redo=True)
+    assert "Nothing was undone" in await caller.refused("undo", redo=True)
+
+
+@pytest.mark.parametrize("path", ["f", "f/g"])
+async def test_undo_passes_over_a_file_in_whose_place_something_else_is(
+    tmp_path: Path, path: str
+) -> None:
+    root = tmp_path / "root"
+    caller = on_disk(root, {"before": b"1"})
+    await caller.told("remove", path="before")
+    await caller.told("write", path=path, content="mine\n")
+    if path == "f":
+        (root / "f").unlink()
+        (root / "f").mkdir()
+    else:
+        (root / "f/g").unlink()
+        (root / "f").rmdir()
+        (root / "f").write_bytes(b"somebody else's")
     assert "was changed by somebody else since" in await caller.refused("undo")
-    files["f"] = b"two\n"
-    assert await caller.told("undo") == "Undid write f; f: +1 -1 lines."
-    assert files == {"f": b"one\n"}
+    assert await caller.told("undo") == "Undid remove before; before: +1 -0 lines."
+
+
+async def test_what_a_person_is_not_even_asked_about_is_passed_over_as_well() -> None:
+    files = {"f": b"1", "g": b"1"}
+    person = Person()
+    caller = _asking(files, person)
+    await caller.told("remove", path="g")
+    await caller.told("remove", path="f")
+    files["f"] = b"somebody else"
+    assert "was changed by somebody else since" in await caller.refused("undo")
+    await caller.told("undo")
+    assert files == {"f": b"somebody else", "g": b"1"}
+    assert [question.detail for question in person.questions][2:] == ["undo: remove g"]
 
 
 async def test_a_folder_is_removed_when_it_is_empty(tmp_path: Path) -> None:

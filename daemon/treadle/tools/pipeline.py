@@ -13,8 +13,9 @@ Owns that order, and that every call has an outcome. Refuses to know the turn an
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from treadle.stack.stack import App, Stack
 from treadle.thread.message import ToolCall
@@ -30,11 +31,15 @@ from treadle.tools.tool import CallEnv, Tool, ToolContext
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What a call came to: `content` is what the model reads, whether it went well or not."""
+    """What a call came to: `content` is what the model reads, whether it went well or not.
+
+    `seconds` is how long it ran, without what it waited before that, such as for a person.
+    """
 
     content: str
     ok: bool
     truncated: bool
+    seconds: float = field(default=0.0, compare=False)
 
 
 def default_stack() -> Stack[CallEnv]:
@@ -86,4 +91,5 @@ async def run_call(
         if env.if_stopped is None:
             raise
         return ToolOutcome(env.if_stopped, ok=False, truncated=False)
-    return ToolOutcome(env.content, env.ok, env.truncated)
+    seconds = time.monotonic() - env.began if env.if_stopped is None else 0.0
+    return ToolOutcome(env.content, env.ok, env.truncated, seconds)

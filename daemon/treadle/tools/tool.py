@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -146,6 +147,7 @@ class CallEnv:
         truncated: the content is cut.
         if_stopped: what the model reads where the call is stopped now, as long as nothing can
             have happened; None where it may have had effects.
+        began: when the tool's handler did, by `time.monotonic`; until then, when the call did.
     """
 
     call: ToolCall
@@ -157,6 +159,7 @@ class CallEnv:
     ok: bool = True
     truncated: bool = False
     if_stopped: str | None = None
+    began: float = field(default_factory=time.monotonic)
 
 
 def tool(

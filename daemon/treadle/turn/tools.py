@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,12 +41,12 @@ class _Run:
     """A call on its way to its outcome.
 
     Attributes:
-        task: brings the outcome, and the seconds it took.
+        task: brings the outcome.
         has_its_turn: it waits no longer for others of its batch.
     """
 
     call: ToolCall
-    task: asyncio.Task[tuple[ToolOutcome, float]] = field(init=False)
+    task: asyncio.Task[ToolOutcome] = field(init=False)
     has_its_turn: bool = False
 
 
@@ -116,40 +115,36 @@ class Tools:
                 while batch:
                     await _land_first(env, batch)
 
-    async def _run(
-        self, env: Env, run: _Run, bound: asyncio.Semaphore
-    ) -> tuple[ToolOutcome, float]:
+    async def _run(self, env: Env, run: _Run, bound: asyncio.Semaphore) -> ToolOutcome:
         call = run.call
         async with bound:
             run.has_its_turn = True
             tool = self._tools.get(call.name)
             env.emit("tool_call", ToolCallStarted(call, tool.capability if tool else "none"))
-            began = time.monotonic()
             progress = Progress(call, lambda told: env.emit("tool_progress", told))
             context = replace(self._context, call=call, progress=progress)
             try:
-                outcome = await run_call(call, self._tools, context, self._pipeline)
+                return await run_call(call, self._tools, context, self._pipeline)
             finally:
                 progress.end()
-            return outcome, time.monotonic() - began
 
 
 async def _land_first(env: Env, batch: deque[_Run]) -> None:
     """Keep the result of the batch's first call, take the call out, tell whoever listens."""
     run = batch[0]
     call = run.call
-    outcome, duration_seconds = _outcome(run)
+    outcome = _outcome(run)
     await env.append(
         Message("tool", outcome.content, tool_call_id=call.id, is_error=not outcome.ok)
     )
     batch.popleft()
     env.emit(
         "tool_result",
-        ToolResultLanded(call, env.messages[-1], outcome.truncated, duration_seconds),
+        ToolResultLanded(call, env.messages[-1], outcome.truncated, outcome.seconds),
     )
 
 
-def _outcome(run: _Run) -> tuple[ToolOutcome, float]:
+def _outcome(run: _Run) -> ToolOutcome:
     """Return what a call came to; one that did not end by itself was interrupted."""
     task = run.task
     if task.done() and not task.cancelled():
@@ -158,10 +153,10 @@ def _outcome(run: _Run) -> tuple[ToolOutcome, float]:
             return task.result()
         logger.error("a call of %s failed outside its pipeline", run.call.name, exc_info=error)
     text = INTERRUPTED_TEXT if run.has_its_turn else NOT_RUN_TEXT
-    return ToolOutcome(text, ok=False, truncated=False), 0.0
+    return ToolOutcome(text, ok=False, truncated=False)
 
 
-async def _stop(runs: Collection[asyncio.Task[tuple[ToolOutcome, float]]]) -> None:
+async def _stop(runs: Collection[asyncio.Task[ToolOutcome]]) -> None:
     """Cancel what still runs and wait, within a bound, until it has ended.
 
     Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from treadle.tools.tool import CallEnv, ToolError
 
@@ -15,6 +16,7 @@ async def execute(env: CallEnv) -> None:
     """
     assert env.tool is not None, "Validate belongs around execute"
     env.if_stopped = None
+    env.began = time.monotonic()
     deadline = asyncio.timeout(env.tool.deadline_seconds)
     try:
         async with deadline:
