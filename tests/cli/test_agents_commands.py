@@ -79,7 +79,7 @@ def test_the_template_names_every_key_and_each_of_its_lines_is_valid() -> None:
     plain = parse_agent(Path("a.md"), said.encode())
     assert plain.description == 'What He said "hi": #1 is for'
     # What is not said to be an example is what holds anyway.
-    for key in ("permissions", "sandbox", "max_turns"):
+    for key in ("permissions", "sandbox"):
         line = next(line for line in front_matter if line.startswith(f"{key}:"))
         agent = parse_agent(Path("a.md"), f"---\n{line}\n---\n".encode())
         assert getattr(agent, key) == getattr(plain, key)
