@@ -17,7 +17,7 @@ from treadle.cli.chat.activity import Activity
 from treadle.cli.chat.items import Called, Item, Listing, Note, Returned, Said, Status, Thought
 from treadle.cli.chat.paint import LEAST_WIDTH, Painter
 from treadle.cli.chat.statusline import status_line
-from treadle.cli.sanitise import clean, clean_line
+from treadle.sanitise import clean, clean_line
 
 ANYTHING = st.text(
     st.one_of(

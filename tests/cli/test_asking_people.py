@@ -33,7 +33,7 @@ async def test_a_prompt_on_a_terminal_asks_there_and_shows_what_would_be_done(
 ) -> None:
     work = careful_agent(tmp_path, [write("a\x1b[2J.txt", "one\n")], [write("b.txt")])
     async with tmux(*PROMPT, "Go", folder=tmp_path, env={"COLUMNS": "80"}) as terminal:
-        screen = await terminal.sees("careful wants to run write: write a", "+one", HOW)
+        screen = await terminal.sees("careful wants: write a", "+one", HOW)
         assert "␛[2J.txt" in screen
         terminal.type("what?", "Enter")
         await terminal.until(lambda shown: shown.count(HOW) == 2)
@@ -127,12 +127,12 @@ async def test_a_chat_asks_in_the_conversation(term: str, tmp_path: Path) -> Non
     async with tmux(*command, folder=tmp_path, env={"TERM": term}, height=60) as terminal:
         await _ready(terminal, term)
         terminal.type("Go", "Enter")
-        await terminal.sees("careful wants to run write: write a.txt", HOW)
+        await terminal.sees("careful wants: write a.txt", HOW)
         terminal.type("y", "Enter")
         await terminal.sees("Which colour?", "2: blue")
         assert (work / "a.txt").exists()
         terminal.type("2", "Enter")
-        await terminal.sees("wants to run write: write b.txt")
+        await terminal.sees("wants: write b.txt")
         terminal.type("n", "Enter")
         await terminal.sees("Done.")
         terminal.type("/quit", "Enter")

@@ -60,6 +60,7 @@ async def test_a_call_that_is_allowed_once_runs_once_and_the_next_one_asks_again
             "capability": "write",
             "detail": request["detail"],
             "preview": request["preview"],
+            "covers": "every call of write",
             "options": ["allow_once", "allow_session", "deny"],
         }
         assert request["detail"].startswith("write a.txt")
@@ -108,7 +109,9 @@ async def test_what_is_allowed_for_the_session_is_asked_once_until_that_is_close
         await client.request("session/prompt", here(prompt="Go"))
         assert len(client.asked) == 1
         assert (work / "b.txt").exists()
-        assert (await client.request("session/resume", here()))["allowed"] == ["write"]
+        assert (await client.request("session/resume", here()))["allowed"] == [
+            "every call of write"
+        ]
 
         await client.request("session/close", here())
         assert "allowed" not in await client.request("session/resume", here())
@@ -136,7 +139,9 @@ async def test_what_is_allowed_for_the_session_outlives_that_nothing_is_held(
             held = "heldBy" in one
         await client.request("session/prompt", here(prompt="Again"))
         assert len(client.asked) == 1
-        assert (await client.request("session/resume", here()))["allowed"] == ["write"]
+        assert (await client.request("session/resume", here()))["allowed"] == [
+            "every call of write"
+        ]
 
 
 async def test_two_calls_of_a_batch_are_asked_at_once_and_each_has_its_own_answer(

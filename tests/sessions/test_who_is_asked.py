@@ -87,7 +87,7 @@ async def test_an_editor_without_our_requests_shows_lsps_dialog(
         titles = [action["title"] for action in params["actions"]]
         assert titles == ["Allow", "Allow for this session", "Deny"]
         assert params["type"] == 2
-        assert params["message"].startswith(f"{AGENT} · test wants to run write: write a.txt")
+        assert params["message"].startswith(f"{AGENT} · test wants: write a.txt")
         assert "+hello" in params["message"]
         assert decisions()[-1][1] == outcome
         assert (work / "a.txt").exists() == (outcome != "deny")

@@ -118,6 +118,22 @@ async def test_what_is_allowed_for_the_session_is_asked_once_and_covers_nothing_
     assert granted.texts == ("shell make",)
 
 
+async def test_nothing_a_model_writes_hides_what_a_person_judges_or_makes_two_commands_one() -> (
+    None
+):
+    person = Person("allow_session", "deny")
+    approvals = Approvals(person)
+    command = "echo ok\r\x1b[2K\u202erm -rf ~"
+
+    for written in (command, " ".join(command.split())):
+        await run(written, Policy("ask"), approvals)
+
+    first, second = person.asked
+    assert first.detail == "$ echo ok␍␛[2Krm -rf ~ # really"
+    assert first.covered == "shell echo ok␍␛[2Krm -rf ~"
+    assert first.covers != second.covers
+
+
 async def test_an_answer_for_the_session_allows_nothing_once_the_agent_is_read_only() -> None:
     approvals = Approvals(Person("allow_session"))
     await run("make", Policy("ask"), approvals)

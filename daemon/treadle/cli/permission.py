@@ -20,8 +20,6 @@ _OUTCOMES = {
     "no": "deny",
 }
 
-HOW_TO_ANSWER = "y: allow it once    a: allow it for this session    n: do not allow it"
-
 # A screen's worth; whoever wants all of it says no and looks.
 _PREVIEW_LINES = 40
 
@@ -29,11 +27,17 @@ _PREVIEW_LINES = 40
 def wanted(params: dict[str, Any]) -> str:
     """Say what a call would do: its line, and the whole of it below where there is more."""
     who = params["agent"] + (f", task {params['task']}," if "task" in params else "")
-    head = f"{who} wants to run {params['call']['name']}: {params['detail']}"
+    head = f"{who} wants: {params['detail']}"
     lines = str(params.get("preview", "")).rstrip("\n").split("\n")
     more = len(lines) - _PREVIEW_LINES
     shown = lines[:_PREVIEW_LINES] + ([f"… {more:,} more lines"] if more > 0 else [])
     return "\n".join([head, *(f"  {line}" for line in shown if line or len(shown) > 1)])
+
+
+def how_to_answer(params: dict[str, Any]) -> str:
+    """Say what can be typed, and what the widest answer would allow."""
+    for_session = f"a: allow for this session: {params['covers']}"
+    return f"y: allow it once    n: do not allow it\n{for_session}"
 
 
 def outcome_of(text: str) -> str | None:

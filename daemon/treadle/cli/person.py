@@ -44,7 +44,7 @@ class AtTerminal:
     async def _permit(self, params: dict[str, Any]) -> str:
         tell(f"treadle: {permission.wanted(params)}")
         while True:
-            text = await self._ask(permission.HOW_TO_ANSWER)
+            text = await self._ask(permission.how_to_answer(params))
             if text is None:
                 return "deny"
             if outcome := permission.outcome_of(text):

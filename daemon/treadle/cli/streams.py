@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from treadle.cli.sanitise import clean
+from treadle.sanitise import clean
 
 
 def prepare() -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from treadle.permissions.modes import Capability
+from treadle.sanitise import clean_line
+from treadle.secrets import known
 from treadle.thread.message import ToolCall
 
 Answer: TypeAlias = Literal["allow_once", "allow_session", "deny"]
@@ -33,6 +35,11 @@ class Question:
     preview: str
     covers: str
     task: int | None = None
+
+    @property
+    def covered(self) -> str:
+        """What `allow_session` allows, as a person is shown it."""
+        return _shown(self.covers)
 
 
 class Approver(Protocol):
@@ -69,8 +76,8 @@ class Granted:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What was allowed, in the order of the answers."""
-        return tuple(covers for _, covers in self._covered)
+        """What was allowed, in the order of the answers, as a person is shown it."""
+        return tuple(_shown(covers) for _, covers in self._covered)
 
     def add(self, question: Question) -> None:
         """Allow what a question covers."""
@@ -98,3 +105,7 @@ class Approvals:
             self._granted.add(question)
         # Spelled out: whatever else an approver may return allows nothing.
         return answer in ("allow_once", "allow_session")
+
+
+def _shown(covers: str) -> str:
+    return clean_line(known().redact(covers))

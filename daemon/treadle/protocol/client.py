@@ -24,7 +24,8 @@ class PermissionParams(SessionRequest):
     """A call that the person is to allow, with these very arguments.
 
     `detail` says on one line what it would do; `preview` is the whole of it, such as a diff, where
-    the line does not say all. Whatever is no outcome of `options` counts as `deny`. With a `task`
+    the line does not say all; `covers` says what `allow_session` would allow: a command, or
+    every call of a tool. Whatever is no outcome of `options` counts as `deny`. With a `task`
     it is a sub-agent that makes the call.
     """
 
@@ -32,6 +33,7 @@ class PermissionParams(SessionRequest):
     capability: str
     detail: str
     preview: str = ""
+    covers: str
     task: int | None = None
     options: list[PermissionOutcome]
 

@@ -86,6 +86,7 @@ def permission_params(request: PermissionRequest) -> PermissionParams:
         capability=question.capability,
         detail=question.detail,
         preview=question.preview,
+        covers=question.covered,
         options=["allow_once", "allow_session", "deny"],
     )
 

@@ -141,8 +141,10 @@ def _words(request: PermissionRequest) -> str:
     who = f"{request.pair.agent} · {request.pair.instance}"
     if question.task is not None:
         who += f" · task {question.task}"
-    head = f"{who} wants to run {question.call.name}: "
     lines = question.preview[:_PREVIEW_CHARACTERS].split("\n")[:_PREVIEW_LINES]
     shown = "\n".join(lines).rstrip()
-    more = "\n…" if shown != question.preview.rstrip() else ""
-    return f"{head}{question.detail}" + (f"\n\n{shown}{more}" if shown else "")
+    hidden = len(question.preview.rstrip()) - len(shown)
+    more = f"\n… {hidden:,} more characters" if hidden else ""
+    preview = f"\n\n{shown}{more}" if shown else ""
+    widest = f"“Allow for this session” covers: {question.covered}"
+    return f"{who} wants: {question.detail}{preview}\n\n{widest}"

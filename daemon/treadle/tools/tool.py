@@ -86,7 +86,7 @@ class Shown:
         detail: what it would do, on one line.
         preview: the whole of it; empty where the detail says all.
         covers: what allowing it for the session allows, so that two calls with the same text
-            are alike; the tool itself where it is empty.
+            are alike; every call of the tool where it is empty.
     """
 
     detail: str

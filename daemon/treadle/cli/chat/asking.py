@@ -33,7 +33,7 @@ class Asking:
             return {"outcome": "deny"}
         async with self._one_at_a_time:
             if method == permission.PERMISSION:
-                words = f"{permission.wanted(params)}\n{permission.HOW_TO_ANSWER}"
+                words = f"{permission.wanted(params)}\n{permission.how_to_answer(params)}"
                 return {"outcome": await self._ask(words, permission.outcome_of)}
             return {"answers": await self._answers(params["questions"])}
 

@@ -13,7 +13,7 @@ from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
 from rich.syntax import Syntax
 from rich.text import Text
 
-from treadle.cli.sanitise import clean
+from treadle.sanitise import clean
 
 # Parsing and colouring a block that is longer would hold up everything else for too long.
 MARKDOWN_CHARACTERS = 100_000

@@ -21,7 +21,7 @@ from rich.theme import Theme
 from treadle.cli.chat import wording
 from treadle.cli.chat.items import Called, Item, Listing, Note, Returned, Said, Thought
 from treadle.cli.chat.markdown import markdown
-from treadle.cli.sanitise import clean, clean_line
+from treadle.sanitise import clean, clean_line
 
 # A long prompt is known to who wrote it; its beginning says which one it was.
 SAID_LINES = 8

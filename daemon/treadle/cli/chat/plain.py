@@ -29,8 +29,8 @@ from treadle.cli.chat.items import (
 )
 from treadle.cli.chat.lines import Lines, Prompts
 from treadle.cli.chat.store import Draft
-from treadle.cli.sanitise import clean, clean_line
 from treadle.folders import find_folders
+from treadle.sanitise import clean, clean_line
 
 # So much silence makes a person wonder.
 SILENT_SECONDS = 5.0

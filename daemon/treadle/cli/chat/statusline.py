@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 
 from treadle.cli.chat import wording
 from treadle.cli.chat.items import Status
-from treadle.cli.sanitise import clean_line
+from treadle.sanitise import clean_line
 
 Fragments: TypeAlias = list[tuple[str, str]]
 """Styles and texts, as prompt_toolkit takes them."""

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from treadle.cli.options import DEFAULT_AGENT, DEFAULT_INSTANCE, AgentOption, InstanceOption
-from treadle.cli.sanitise import clean_line
 from treadle.cli.sessions.stored import thread_file
 from treadle.cli.streams import tell
+from treadle.sanitise import clean_line
 from treadle.thread.tasks import delete_with_tasks
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from treadle.permissions.approvals import Question
+from treadle.sanitise import clean, clean_line
 from treadle.secrets import known
 from treadle.stack.stack import App
-from treadle.thread.message import clean
 from treadle.thread.repair import NEVER_ALLOWED_TEXT
 from treadle.tools.tool import CallEnv, Shown, ToolError
 
@@ -63,10 +63,11 @@ async def _shown(env: CallEnv) -> Shown:
 def _question(env: CallEnv, shown: Shown) -> Question:
     """Make the question of what a person is shown, bounded and without secrets."""
     assert env.tool is not None, "Validate belongs around Permit"
-    # Redacted before it is cut: half a secret is not recognised any more.
+    # Redacted before it is cut: half a secret is not recognised any more. Nothing that a model
+    # writes may hide a part of what a person judges.
     session = env.context.session
-    detail = " ".join(known().redact(clean(shown.detail)).split())
-    covers = shown.covers or env.tool.spec.name
+    detail = clean_line(known().redact(shown.detail))
+    covers = shown.covers or f"every call of {env.tool.spec.name}"
     if session.elsewhere:
         # The same words do another thing there, so they are allowed for that place alone.
         detail, covers = f"in {session.elsewhere}: {detail}", f"{session.elsewhere}: {covers}"
@@ -74,7 +75,7 @@ def _question(env: CallEnv, shown: Shown) -> Question:
         call=env.call,
         capability=env.tool.capability,
         detail=_cut(detail, _DETAIL_CHARACTERS),
-        preview=_cut(known().redact(clean(shown.preview)), _PREVIEW_CHARACTERS),
+        preview=_cut(clean(known().redact(shown.preview)), _PREVIEW_CHARACTERS),
         covers=covers,
         task=session.task,
     )

@@ -1,4 +1,4 @@
-"""Text of models, tools and files, made safe to show; owns the one rule for that.
+"""Text of models, tools and files, made safe to show to a person; owns the one rule for that.
 
 Refuses to know who shows it. Nothing that a terminal would obey gets through.
 """
