@@ -66,6 +66,18 @@ def test_an_unknown_agent_names_the_nearest_and_where_files_go(config: Path) -> 
     )
 
 
+def test_an_unknown_agent_near_to_none_names_those_that_there_are(config: Path) -> None:
+    for number in range(30):
+        _write(config, f"inbox{number:02}.md", "")
+    with pytest.raises(UnknownAgent) as caught:
+        Catalogue(config).find("zzz")
+    some = ", ".join(f"inbox{number:02}" for number in range(19))
+    assert caught.value.message == (
+        f"there is no agent 'zzz'. There are: assistant, {some}, …. "
+        f"An agent is a file <name>.md in {config / 'agents'}"
+    )
+
+
 def test_a_change_reaches_the_next_look_however_soon_it_comes(config: Path) -> None:
     catalogue = Catalogue(config)
     for number in range(20):

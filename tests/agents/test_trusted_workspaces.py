@@ -80,6 +80,27 @@ def test_without_trust_there_is_a_problem_that_names_the_command(
     assert (workspace.folder, workspace.agent_files) == (project, {"inbox": "inbox.py"})
 
 
+def test_the_short_name_of_a_projects_agent_tells_how_to_have_it(
+    config: Path, project: Path
+) -> None:
+    _write(project, "helper.md", "Help.")
+    catalogue = Catalogue(config)
+
+    def said(name: str) -> str:
+        with pytest.raises(UnknownAgent) as caught:
+            catalogue.find(name, [project])
+        return caught.value.message
+
+    why = f"the agents of {project} are not trusted; look at them"
+    untrusted = f"there is no agent 'helper': {why}, then run: treadle trust '{project}'"
+    assert said("helper") == untrusted
+    assert said("other").startswith("there is no agent 'other'. There are: assistant. An agent")
+    _trust(config, project)
+    whole = _name(project, "helper")
+    assert said("helper") == f"there is no agent 'helper'; that of {project} is called {whole}"
+    assert f"There are: assistant, {whole}. An agent is" in said("other")
+
+
 @pytest.mark.parametrize("change", ["edit", "add", "included", "remove"])
 def test_any_change_of_the_files_asks_again(config: Path, project: Path, change: str) -> None:
     path = _write(project, "inbox.md", "Sort.\n@include shared/tone.md")

@@ -161,6 +161,10 @@ def test_trust_is_given_listed_and_taken_back(project: Path, agents: Path) -> No
         code, out, _ = treadle("trust", "--list", "--json")
         (grant,) = json.loads(out)
         assert (code, grant["path"]) == (0, str(project))
+    for words in (["prompt", "-a", "inbox", "Hi."], ["agents", "check", "inbox"]):
+        code, out, err = treadle(*words, cwd=project)
+        assert (code, out) == (1, "")
+        assert f"there is no agent 'inbox': the agents of {project} are not trusted" in err
         return str(grant["state"])
 
     assert state() == "trusted"

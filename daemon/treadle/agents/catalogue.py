@@ -7,9 +7,11 @@ Every method blocks on the disk for a moment; call them in a worker thread.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -35,10 +37,14 @@ from treadle.errors import InvalidAgent, UnknownAgent
 from treadle.secrets import hold
 from treadle.thread.message import clean
 from treadle.tools.nearest import did_you_mean
+from treadle.tools.skill import SKILL_FILE
 from treadle.tools.skills import Skill
 
 # Workspaces whose names are kept to explain why an agent of theirs cannot be had.
 _MOST_MET = 100
+
+# More names than these help nobody to find the one that was meant.
+_MOST_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ class Catalogue:
         self._met: dict[str, Path] = {}
         self._lock = threading.Lock()
 
-    def find(self, name: str) -> AgentDefinition:
+    def find(self, name: str, workspaces: Iterable[Path] = ()) -> AgentDefinition:
         """Return an agent as its file says now, or as it last said in a form that can be used.
 
         Raises:
@@ -85,12 +91,20 @@ class Catalogue:
             if name in files:
                 return self._own.get(files[name])
             if name == ASSISTANT.name:
+        Args:
+            name: its whole name.
+            workspaces: the folders whose own agents may have been meant.
+
                 return ASSISTANT
             if "@" in name and (found := self._in_workspaces(name)):
                 return found
-        guess = did_you_mean(name, [*files, ASSISTANT.name])
+            here = [*self._here(workspaces)]
+        if meant := next((each for each in here if name in each.agent_files), None):
+            raise UnknownAgent(f"there is no agent {name!r}{self._whole_name(name, meant)}")
+        trusted = [each for each in here if self._is_trusted(each)]
+        theirs = [full_name(stem, each.folder) for each in trusted for stem in each.agent_files]
         raise UnknownAgent(
-            f"there is no agent {name!r}.{guess} "
+            f"there is no agent {name!r}.{_guess(name, [ASSISTANT.name, *files, *theirs])} "
             f"An agent is a file <name>{MARKDOWN_SUFFIX} in {self._own.path}"
         )
 
@@ -136,7 +150,7 @@ class Catalogue:
             except InvalidAgent:
                 # One of the problems that are listed; there is nothing that could be trusted.
                 continue
-            if workspace and not self.trust.holds(workspace.folder, workspace.digest):
+            if workspace and not self._is_trusted(workspace):
                 found.append(workspace)
         return found
 
@@ -176,10 +190,34 @@ class Catalogue:
         tail = name.rpartition("@")[2]
         known = [*map(Path, (grant.path for grant in self.trust.list())), *self._met.values()]
         folder = next((each for each in known if tail_of(each) == tail), None)
+    def skill_of(self, path: str) -> str | None:
+        """Return the name of the skill that a file is, if it may be one's."""
+        file = Path(path)
+        is_skill = file.name == SKILL_FILE and file.parent.parent == self._skills.path
+        return file.parent.name if is_skill else None
+
+    def _here(self, workspaces: Iterable[Path]) -> Iterator[Workspace]:
+        """Read those of some folders, and of the workspaces met before, that have agents."""
+        folders = {os.path.realpath(each): None for each in (*workspaces, *self._met.values())}
+        for folder in folders:
+            # One that cannot be read is one of the problems that are listed.
+            with contextlib.suppress(InvalidAgent):
+                if workspace := read_workspace(Path(folder)):
+                    yield workspace
+
+    def _whole_name(self, name: str, workspace: Workspace) -> str:
+        """Say what makes an agent of a workspace one, or how it is called; it ends a sentence."""
+        if not self._is_trusted(workspace):
+            return f": {self._untrusted(workspace)}"
+        return f"; that of {workspace.folder} is called {full_name(name, workspace.folder)}"
+
+    def _is_trusted(self, workspace: Workspace) -> bool:
+        return self.trust.holds(workspace.folder, workspace.digest)
+
         workspace = read_workspace(folder) if folder else None
         if workspace is None or folder is None:
             return None
-        if not self.trust.holds(workspace.folder, workspace.digest):
+        if not self._is_trusted(workspace):
             raise UnknownAgent(f"there is no agent {name!r}: {self._untrusted(workspace)}")
         agents, problems = self._definitions(workspace)
         if name in agents:
@@ -201,7 +239,7 @@ class Catalogue:
             return {}, ()
         if len(self._met) < _MOST_MET:
             self._met[tail_of(workspace.folder)] = workspace.folder
-        if not self.trust.holds(workspace.folder, workspace.digest):
+        if not self._is_trusted(workspace):
             message = self._untrusted(workspace)
             how = trust_command(workspace.folder)
             return {}, [AgentProblem(clean(str(workspace.agents_folder)), clean(message), how)]
@@ -252,6 +290,14 @@ class _Defined:
 
 
 def _stem(error: InvalidAgent) -> str:
+def _guess(name: str, names: Sequence[str]) -> str:
+    """Name the agents that may have been meant; where none is near, some that there are."""
+    if near := did_you_mean(name, names):
+        return near
+    more = ", …" if len(names) > _MOST_NAMED else ""
+    return f" There are: {', '.join(names[:_MOST_NAMED])}{more}."
+
+
     return Path(error.data["path"]).stem
 
 

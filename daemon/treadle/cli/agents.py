@@ -74,9 +74,15 @@ def check(
     with quiet():
         agents, problems = catalogue.list(current_workspace())
         if name is not None:
-            problems = [each for each in problems if catalogue.name_of(each.path) == name]
+            agents = [each for each in agents if each.name == name]
+            skills = {skill for agent in agents for skill in agent.skills}
+            problems = [
+                each
+                for each in problems
+                if catalogue.name_of(each.path) == name or catalogue.skill_of(each.path) in skills
+            ]
             # Whatever has no problem has to be there.
-            agents = [] if problems else [catalogue.find(name)]
+            agents = [] if problems else [catalogue.find(name, current_workspace())]
     names = [agent.name for agent in agents]
     if as_json:
         print(to_json({"ok": not problems, "agents": names, "problems": [*map(_plain, problems)]}))

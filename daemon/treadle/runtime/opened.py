@@ -240,7 +240,8 @@ def open_session(pair: Pair, services: Services, terms: Terms, respondent: Respo
     Raises:
         RequestFailed: no such agent, options that widen, a thread that is held or unreadable.
     """
-    definition = narrow(services.catalogue.find(pair.agent), terms.options)
+    here = [terms.cwd] if terms.cwd else []
+    definition = narrow(services.catalogue.find(pair.agent, here), terms.options)
     settings = services.catalogue.config().sessions
     place = Place.of(definition.sandbox, definition.cwd or terms.cwd)
     # The thread last: nothing after it can fail and leave its lock behind.
