@@ -128,6 +128,20 @@ def test_check_tells_file_line_and_what_is_valid(agents: Path) -> None:
     assert told["problems"][1] == {"path": str(path), "message": inbox.removeprefix(f"{path}: ")}
 
 
+def test_check_of_one_agent_tells_of_the_skills_that_it_names(agents: Path) -> None:
+    inbox = write_agent("inbox", skills="[triage, gone]")
+    write_agent("fine")
+    skill = agents.parent / "skills" / "triage" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("Sort it.")
+    code, out, _ = treadle("agents", "check", "inbox", "--json")
+    told = json.loads(out)
+    assert (code, told["ok"], told["agents"]) == (1, False, [])
+    assert [each["path"] for each in told["problems"]] == [str(skill), str(inbox)]
+    assert "skills names gone, which is not there" in told["problems"][1]["message"]
+    assert treadle("agents", "check", "fine") == (0, "nothing is wrong with fine\n", "")
+
+
 def test_what_a_python_agent_prints_is_not_taken_for_what_a_command_says(agents: Path) -> None:
     treadle("agents", "new", "loud", "--python")
     path = agents / "loud.py"
@@ -147,6 +161,10 @@ def test_trust_is_given_listed_and_taken_back(project: Path, agents: Path) -> No
     code, out, err = treadle("agents", "list", cwd=project)
     assert (code, name in out) == (0, False)
     assert f"then run: treadle trust {project}" in err
+    for words in (["prompt", "-a", "inbox", "Hi."], ["agents", "check", "inbox"]):
+        code, out, err = treadle(*words, cwd=project)
+        assert (code, out) == (1, "")
+        assert f"there is no agent 'inbox': the agents of {project} are not trusted" in err
     code, out, err = treadle("trust", ".", cwd=project)
     assert (code, err) == (0, "")
     assert out.splitlines() == [
@@ -161,10 +179,6 @@ def test_trust_is_given_listed_and_taken_back(project: Path, agents: Path) -> No
         code, out, _ = treadle("trust", "--list", "--json")
         (grant,) = json.loads(out)
         assert (code, grant["path"]) == (0, str(project))
-    for words in (["prompt", "-a", "inbox", "Hi."], ["agents", "check", "inbox"]):
-        code, out, err = treadle(*words, cwd=project)
-        assert (code, out) == (1, "")
-        assert f"there is no agent 'inbox': the agents of {project} are not trusted" in err
         return str(grant["state"])
 
     assert state() == "trusted"

@@ -81,6 +81,10 @@ class Catalogue:
     def find(self, name: str, workspaces: Iterable[Path] = ()) -> AgentDefinition:
         """Return an agent as its file says now, or as it last said in a form that can be used.
 
+        Args:
+            name: its whole name.
+            workspaces: the folders whose own agents may have been meant.
+
         Raises:
             UnknownAgent: there is no such agent; the message names the nearest ones, or what
                 makes a workspace's agent one.
@@ -91,10 +95,6 @@ class Catalogue:
             if name in files:
                 return self._own.get(files[name])
             if name == ASSISTANT.name:
-        Args:
-            name: its whole name.
-            workspaces: the folders whose own agents may have been meant.
-
                 return ASSISTANT
             if "@" in name and (found := self._in_workspaces(name)):
                 return found
@@ -180,16 +180,6 @@ class Catalogue:
         is_workspaces = file.parent == folder / WORKSPACE_AGENTS
         return full_name(file.stem, folder) if is_workspaces else None
 
-    def _in_workspaces(self, name: str) -> AgentDefinition | None:
-        """Return a workspace's agent, from wherever it is asked for; None where nothing is known.
-
-        Raises:
-            UnknownAgent: its workspace is not trusted, or has no such agent.
-            InvalidAgent: its file is broken.
-        """
-        tail = name.rpartition("@")[2]
-        known = [*map(Path, (grant.path for grant in self.trust.list())), *self._met.values()]
-        folder = next((each for each in known if tail_of(each) == tail), None)
     def skill_of(self, path: str) -> str | None:
         """Return the name of the skill that a file is, if it may be one's."""
         file = Path(path)
@@ -214,6 +204,16 @@ class Catalogue:
     def _is_trusted(self, workspace: Workspace) -> bool:
         return self.trust.holds(workspace.folder, workspace.digest)
 
+    def _in_workspaces(self, name: str) -> AgentDefinition | None:
+        """Return a workspace's agent, from wherever it is asked for; None where nothing is known.
+
+        Raises:
+            UnknownAgent: its workspace is not trusted, or has no such agent.
+            InvalidAgent: its file is broken.
+        """
+        tail = name.rpartition("@")[2]
+        known = [*map(Path, (grant.path for grant in self.trust.list())), *self._met.values()]
+        folder = next((each for each in known if tail_of(each) == tail), None)
         workspace = read_workspace(folder) if folder else None
         if workspace is None or folder is None:
             return None
@@ -280,6 +280,14 @@ def trust_command(folder: Path) -> str:
     return f"treadle trust {shlex.quote(clean(str(folder)))}"
 
 
+def _guess(name: str, names: Sequence[str]) -> str:
+    """Name the agents that may have been meant; where none is near, some that there are."""
+    if near := did_you_mean(name, names):
+        return near
+    more = ", …" if len(names) > _MOST_NAMED else ""
+    return f" There are: {', '.join(names[:_MOST_NAMED])}{more}."
+
+
 @dataclass(frozen=True, slots=True)
 class _Defined:
     """What a workspace defined when its files were these."""
@@ -290,14 +298,6 @@ class _Defined:
 
 
 def _stem(error: InvalidAgent) -> str:
-def _guess(name: str, names: Sequence[str]) -> str:
-    """Name the agents that may have been meant; where none is near, some that there are."""
-    if near := did_you_mean(name, names):
-        return near
-    more = ", …" if len(names) > _MOST_NAMED else ""
-    return f" There are: {', '.join(names[:_MOST_NAMED])}{more}."
-
-
     return Path(error.data["path"]).stem
 
 
