@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from treadle.process.child import KILL_SECONDS, Streams, to_the_end
 from treadle.process.group import group_options, kill_group
+from treadle.process.hiding import hide_from_commands
 from treadle.process.reaper import REAPER
 from treadle.process.tree import MARK_VARIABLE, Tree, new_mark
 
@@ -64,7 +65,7 @@ class Command:
             asyncio.CancelledError: the caller was cancelled; nothing is left running.
         """
         mark = new_mark()
-        await asyncio.to_thread(REAPER.begin)
+        await asyncio.to_thread(_prepare)
         spawning = asyncio.create_task(_spawn(argv, {**env, MARK_VARIABLE: mark}, cwd))
         try:
             return cls(*await to_the_end(spawning), mark)
@@ -147,6 +148,12 @@ class _Streams(Streams):
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         super().pipe_connection_lost(fd, exc)
         self.silent.set()
+
+
+def _prepare() -> None:
+    """See to what has to be there before the first command; later it costs next to nothing."""
+    hide_from_commands()
+    REAPER.begin()
 
 
 def _spawn(
