@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -65,6 +66,27 @@ def test_the_daemon_works_on_regular_files(way: Sequence[str], tmp_path: Path) -
         done = subprocess.run(way, stdin=stdin, stdout=stdout, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0
     _check(target.read_bytes())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such terminals")
+def test_who_types_the_command_is_told_what_it_waits_for() -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    program = subprocess.Popen(
+        WAYS["module"], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    os.close(theirs)
+    try:
+        # What Ctrl-D is on a terminal.
+        os.write(ours, b"\x04")
+        out, err = program.communicate(timeout=PATIENCE_SECONDS)
+    finally:
+        program.kill()
+        program.wait()
+        os.close(ours)
+    assert (out, err.count(b"\n")) == (b"", 1)
+    assert err.startswith(b"treadle serve: waiting for an editor or a script to send JSON-RPC")
 
 
 def test_what_a_file_asks_before_it_ends_is_answered(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ def serve(arguments: Sequence[str]) -> int:
 
     in_fd, out_fd = take_stdio()
 
+    import os
     import sys
 
     from treadle.cli import exit_codes
@@ -29,8 +30,25 @@ def serve(arguments: Sequence[str]) -> int:
     except ConfigurationError as error:
         print(f"treadle: {error}", file=sys.stderr)
         return exit_codes.FAILED
+    if os.isatty(in_fd):
+        _tell_a_person()
     start_log(folders, options.log_level, stderr_fd=STDERR)
     return serve_stdio(folders, in_fd, out_fd)
+
+
+def _tell_a_person() -> None:
+    """Say on standard error why nothing happens to somebody who typed the command."""
+    import contextlib
+    import sys
+
+    # Where that takes nothing, nobody can be told, and serving goes on.
+    with contextlib.suppress(OSError):
+        print(
+            "treadle serve: waiting for an editor or a script to send JSON-RPC on standard input; "
+            "to talk yourself, run `treadle chat`. Ctrl-D ends this.",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
