@@ -54,7 +54,7 @@ def test_verify_and_doctor_tell_of_lines_that_lie_elsewhere(path: Path) -> None:
     [place] = unsaved.find(path)
     printed, told = run("verify", code=1)
     assert printed.decode() == f"{path}: unsaved: its last 1 line could not be written: {place}\n"
-    assert told == "1 found, 1 of them mended by: treadle sessions repair\n"
+    assert told == "1 problem found, 1 of them mended by: treadle sessions repair\n"
     check = doctor("--json").check("threads/unsaved")
     assert check == {
         "name": "threads/unsaved",
@@ -62,7 +62,7 @@ def test_verify_and_doctor_tell_of_lines_that_lie_elsewhere(path: Path) -> None:
         "detail": f"the last 1 line of {path} lie in {place} for now",
         "fix": "treadle sessions repair",
     }
-    assert run("repair") == (f"{path}: mended\n".encode(), "1 mended, 0 not\n")
+    assert run("repair") == (f"{path}: mended\n".encode(), "1 thread mended\n")
     assert path.read_bytes() == HI + MORE
     assert run("verify") == (b"", "nothing is wrong\n")
 
@@ -178,5 +178,5 @@ def test_a_list_names_what_it_leaves_out(path: Path) -> None:
     folder = stored("assistant", "folder")
     folder.mkdir()
     printed, told = run("list")
-    assert b"  assistant  x  1 messages" in printed
+    assert b"  assistant  x  1 message\n" in printed
     assert told.startswith(f"treadle: left out: {folder}: {folder} is a folder")

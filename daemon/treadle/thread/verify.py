@@ -196,13 +196,15 @@ def _in_blobs(path: Path, loaded: Loaded, *, is_held: bool) -> Iterator[Finding]
 def _at_the_end(path: Path, loaded: Loaded, *, mends: bool) -> Iterator[Finding]:
     """Yield what a kill has left unfinished."""
     if torn := loaded.report.torn_bytes:
-        detail = f"it ends in half a line of {torn} bytes"
+        detail = f"it ends in half a line of {torn} byte{'s' * (torn > 1)}"
         yield Finding(path, "torn_tail", detail, 0, loaded.size_bytes, mends)
     if loaded.unfinished is not None:
         detail = f"turn {loaded.unfinished} was interrupted by a kill"
         yield Finding(path, "interrupted_turn", detail, is_mendable=mends)
     elif loaded.steered:
-        detail = f"{len(loaded.steered)} messages were accepted and have no line of their own"
+        many = len(loaded.steered)
+        told = f"{many} messages were accepted and have no line of their own"
+        detail = told if many > 1 else "a message was accepted and has no line of its own"
         yield Finding(path, "unsaid_message", detail, is_mendable=mends)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from treadle.cli.chat.items import Called, Item, Note, Returned, Said, SpeechEnded, Spoke, Thought
+from treadle.cli.chat.wording import count
 
 
 def items_of(messages: list[Any], *, reasoning: bool = False) -> list[Item]:
@@ -37,7 +38,7 @@ def items_of(messages: list[Any], *, reasoning: bool = False) -> list[Item]:
             if message.get("partial"):
                 items.append(Note("cut short here"))
         if cut := message.get("truncated"):
-            items.append(Note(f"{cut['bytes']} bytes more: see treadle sessions export"))
+            items.append(Note(f"{count(cut['bytes'], 'byte')} more: see treadle sessions export"))
     return items
 
 

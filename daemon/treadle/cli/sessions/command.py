@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from treadle.cli import exit_codes
+from treadle.cli.chat.wording import count
 from treadle.cli.client import local_client
 from treadle.cli.options import (
     DEFAULT_AGENT,
@@ -49,7 +50,7 @@ def list_sessions(
         held = f"  held by process {session['heldBy']}" if "heldBy" in session else ""
         say(
             f"{session.get('updatedAt', '')}  {session['agent']}  {session['instance']}"
-            f"  {session['messages']} messages{held}"
+            f"  {count(session['messages'], 'message')}{held}"
         )
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from treadle.agents.catalogue import Catalogue
+from treadle.cli.chat.wording import count as count_of
 from treadle.cli.options import JsonOption
 from treadle.cli.streams import say, tell, to_json
 from treadle.folders import find_folders
@@ -69,5 +70,5 @@ def _plain(due: retention.Due, expires: bool) -> dict[str, Any]:
 def _summary(policy: retention.Policy, count: int, *, dry_run: bool) -> str:
     if not policy:
         return "nothing expires: config.toml sets neither days nor threads in [retention]"
-    sessions = "1 session" if count == 1 else f"{count} sessions"
+    sessions = count_of(count, "session")
     return f"{sessions} would be deleted" if dry_run else f"{sessions} deleted"

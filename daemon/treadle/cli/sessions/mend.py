@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from treadle.cli import exit_codes
+from treadle.cli.chat.wording import count as count_of
 from treadle.cli.options import JsonOption
 from treadle.cli.streams import say, tell, to_json
 from treadle.folders import find_folders
@@ -40,7 +41,7 @@ def repair() -> None:
         count += 1
         failed += bool(repaired.problem)
         say(f"{repaired.path}: {repaired.problem or _mended(repaired.report)}")
-    tell(f"{count - failed} mended, {failed} not" if count else "there is nothing to mend")
+    tell(_outcome(count - failed, failed) if count else "there is nothing to mend")
     if failed:
         raise typer.Exit(exit_codes.FAILED)
 
@@ -61,17 +62,23 @@ def _summary(found: list[verifying.Finding]) -> str:
     if not found:
         return "nothing is wrong"
     mendable = sum(finding.is_mendable for finding in found)
-    told = f"{len(found)} found" if len(found) > 1 else "1 found"
+    told = f"{count_of(len(found), 'problem')} found"
     return f"{told}, {mendable} of them mended by: treadle sessions repair" if mendable else told
+
+
+def _outcome(mended: int, failed: int) -> str:
+    """Say how many threads were mended: several problems are often those of one."""
+    told = f"{count_of(mended, 'thread')} mended"
+    return f"{told}, {failed} not" if failed else told
 
 
 def _mended(report: LoadReport) -> str:
     """Say what was mended in a thread."""
     told = []
     if report.quarantined_lines:
-        told.append(f"{report.quarantined_lines} bad lines set aside")
+        told.append(f"{count_of(report.quarantined_lines, 'bad line')} set aside")
     if report.torn_bytes:
-        told.append(f"half a line of {report.torn_bytes} bytes set aside")
+        told.append(f"half a line of {count_of(report.torn_bytes, 'byte')} set aside")
     if report.interrupted_turn is not None:
         told.append(f"turn {report.interrupted_turn} ended as interrupted")
     return ", ".join(told) or "mended"

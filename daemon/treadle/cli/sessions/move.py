@@ -13,6 +13,7 @@ import typer
 
 from treadle.agents.catalogue import Catalogue
 from treadle.cli import exit_codes
+from treadle.cli.chat.wording import count
 from treadle.cli.options import DEFAULT_AGENT, DEFAULT_INSTANCE, AgentOption, InstanceOption
 from treadle.cli.sessions.stored import thread_file
 from treadle.cli.streams import say, tell
@@ -41,7 +42,7 @@ def export(
     is_whole = _is_whole(path)
     if output is not None:
         with _new_file(output) as file:
-            tell(f"{_messages(_write(path, file))} in {output}")
+            tell(f"{count(_write(path, file), 'message')} in {output}")
     elif sys.stdout.isatty():
         for line in export_lines(path):
             say(line.decode(errors="replace"))
@@ -87,7 +88,7 @@ def fork(
     copied = fork_thread(source, target, at=at, origin=(agent, instance), pair=(agent, into))
     for name in copied.lost_blobs:
         tell(f"left out, because the session has lost it: {name}")
-    tell(f"{into} begins with {_messages(copied.messages)}")
+    tell(f"{into} begins with {count(copied.messages, 'message')}")
 
 
 @contextlib.contextmanager
@@ -130,24 +131,20 @@ def _is_whole(path: Path) -> bool:
 
 def _write(path: Path, file: BinaryIO) -> int:
     """Write a thread's messages; return how many."""
-    count = 0
+    written = 0
     for line in export_lines(path):
         file.write(line + b"\n")
-        count += 1
+        written += 1
     file.flush()
-    return count
+    return written
 
 
 def _told(imported: Imported) -> str:
-    told = [f"{_messages(imported.messages)} imported"]
+    told = [f"{count(imported.messages, 'message')} imported"]
     if imported.redacted:
         told.append(f"{imported.redacted} of them without the secrets that they held")
     if imported.instructions:
         told.append(f"{imported.instructions} with instructions left out")
     if imported.bad_lines:
-        told.append(f"{len(imported.bad_lines)} bad lines left out")
+        told.append(f"{count(len(imported.bad_lines), 'bad line')} left out")
     return ", ".join(told)
-
-
-def _messages(count: int) -> str:
-    return "1 message" if count == 1 else f"{count} messages"

@@ -97,7 +97,7 @@ def _words(method: str, result: WireStruct | None) -> str:
         case ResumeResult() if method == "session/fork":
             return f"A copy with {_messages(result.thread.messages)}, open."
         case ResumeResult():
-            begun = "A new thread." if result.created else f"{result.thread.messages} messages."
+            begun = "A new thread." if result.created else f"{_messages(result.thread.messages)}."
             return f"Open. {begun}"
         case RewindResult():
             return f"The conversation holds {_messages(result.messages)}."
@@ -121,7 +121,7 @@ def _messages(count: int) -> str:
 
 
 def _session(info: Any) -> str:
-    return f"{info.agent} · {info.instance}: {info.state}, {info.messages} messages"
+    return f"{info.agent} · {info.instance}: {info.state}, {_messages(info.messages)}"
 
 
 def _message(message: Any) -> str:
