@@ -213,7 +213,8 @@ def test_a_deletion_is_asked_for_and_a_session_that_is_held_stays(path: Path) ->
     lock.release()
     assert path.exists()
     assert run("delete", *HERE, "--yes") == (b"", "deleted\n")
-    assert run("delete", *HERE, "-y") == (b"", "nothing was stored there\n")
+    for words in (HERE, (*HERE, "-y")):
+        assert run("delete", *words) == (b"", "nothing was stored there\n")
     assert [entry for entry in path.parents[2].rglob("*") if entry.is_file()] == []
 
 
@@ -236,7 +237,7 @@ def test_verify_says_what_is_wrong_and_repair_mends_it(path: Path) -> None:
     first, second = printed.decode().splitlines()
     assert first.startswith(f"{path}:{line}: bad_line: ")
     assert second == f"{path}: torn_tail: it ends in half a line of 14 bytes"
-    assert told == "2 found, 2 of them mended by: treadle sessions repair\n"
+    assert told == "2 problems found, 2 of them mended by: treadle sessions repair\n"
     found = json.loads(run("verify", "--json", code=1)[0])
     assert [(one["kind"], one["mendable"], one.get("line")) for one in found] == [
         ("bad_line", True, line),
@@ -245,8 +246,8 @@ def test_verify_says_what_is_wrong_and_repair_mends_it(path: Path) -> None:
     assert found[0]["offset"] == len(good)
     assert path.read_bytes() == damaged
     printed, told = run("repair")
-    assert printed.decode().startswith(f"{path}: 1 bad lines set aside, half a line of 14 bytes")
-    assert told == "1 mended, 0 not\n"
+    assert printed.decode().startswith(f"{path}: 1 bad line set aside, half a line of 14 bytes")
+    assert told == "1 thread mended\n"
     assert run("verify") == (b"", "nothing is wrong\n")
     aside = path.with_suffix(".damaged").read_bytes()
     assert b"not json" in aside
@@ -259,7 +260,7 @@ def test_what_cannot_be_mended_now_is_said(path: Path) -> None:
     printed, told = run("verify", code=1)
     lock.release()
     assert b"bad_line" in printed
-    assert told == "1 found\n"
+    assert told == "1 problem found\n"
     other = path.with_name("stranger++00.jsonl")
     other.write_bytes(b"x\n")
     printed, _ = run("verify", code=1)

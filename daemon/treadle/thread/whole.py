@@ -104,10 +104,8 @@ def delete_thread(path: Path, *, may_go: Callable[[], bool] = lambda: True) -> b
     try:
         if not may_go():
             return False
-        is_thread = path.exists() or path.is_symlink()
+        there, is_thread = is_stored(path), _is_thread(path)
         elsewhere = unsaved.find(path)
-        remains = [gone, beside(path, DAMAGED_SUFFIX), *elsewhere]
-        there = is_thread or any(remain.exists() for remain in remains)
         # In one step it is there no more; whatever then fails leaves no part of a conversation
         # where anybody would take it for one.
         if is_thread:
@@ -121,6 +119,16 @@ def delete_thread(path: Path, *, may_go: Callable[[], bool] = lambda: True) -> b
     finally:
         lock.release()
     return there
+
+
+def is_stored(path: Path) -> bool:
+    """Whether there is anything of a thread that `delete_thread` would delete; it blocks.
+
+    Args:
+        path: its file.
+    """
+    remains = [beside(path, DELETING_SUFFIX), beside(path, DAMAGED_SUFFIX), *unsaved.find(path)]
+    return _is_thread(path) or any(remain.exists() for remain in remains)
 
 
 def left_behind(data: Path) -> Iterator[Path]:
@@ -182,6 +190,10 @@ def finish(data: Path) -> None:
         # Somebody uses its name by now, or the disk does not let it go: next time.
         with contextlib.suppress(RequestFailed):
             tidy(left)
+
+
+def _is_thread(path: Path) -> bool:
+    return path.exists() or path.is_symlink()
 
 
 def _clear(thread: Path) -> None:

@@ -12,6 +12,7 @@ from treadle.cli.sessions.stored import thread_file
 from treadle.cli.streams import tell
 from treadle.sanitise import clean_line
 from treadle.thread.tasks import delete_with_tasks
+from treadle.thread.whole import is_stored
 
 
 def delete(
@@ -23,10 +24,13 @@ def delete(
 
     A session that is open somewhere is not deleted: close it there first.
     """
-    data = thread_file(agent, instance).parents[2]
+    path = thread_file(agent, instance)
     if not yes:
+        if not is_stored(path):
+            tell("nothing was stored there")
+            return
         _ask(agent, instance)
-    is_gone = delete_with_tasks(data, agent, instance)
+    is_gone = delete_with_tasks(path.parents[2], agent, instance)
     tell("deleted" if is_gone else "nothing was stored there")
 
 
