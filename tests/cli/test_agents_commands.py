@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.person import write_agent
+from support.person import write_agent, write_config
 from support.waiting import PATIENCE_SECONDS
 from treadle.agents import markdown
 from treadle.agents.catalogue import Catalogue
@@ -140,6 +140,19 @@ def test_check_of_one_agent_tells_of_the_skills_that_it_names(agents: Path) -> N
     assert [each["path"] for each in told["problems"]] == [str(skill), str(inbox)]
     assert "skills names gone, which is not there" in told["problems"][1]["message"]
     assert treadle("agents", "check", "fine") == (0, "nothing is wrong with fine\n", "")
+
+
+def test_list_names_the_model_whose_key_is_missing_and_the_variable(agents: Path) -> None:
+    write_agent("inbox", model="big", api_key_env="NO_SUCH_KEY_HERE", tools="[]")
+    code, out, err = treadle("agents", "list")
+    assert (code, err) == (0, "")
+    assert "inbox  read_only  big (NO_SUCH_KEY_HERE is not set)  no tools\n" in out
+    write_config('[models]\nmodel = "huge"\napi_key_env = "NO_SUCH_KEY_EITHER"\n')
+    listed = json.loads(treadle("agents", "list", "--json")[1])["agents"]
+    assert {each["name"]: (each["model"], each["missingVariable"]) for each in listed} == {
+        "assistant": ("huge", "NO_SUCH_KEY_EITHER"),
+        "inbox": ("big", "NO_SUCH_KEY_HERE"),
+    }
 
 
 def test_what_a_python_agent_prints_is_not_taken_for_what_a_command_says(agents: Path) -> None:

@@ -54,6 +54,20 @@ def choose_model(
     )
 
 
+def named_model(
+    definition: AgentDefinition, config: Config, environ: Mapping[str, str]
+) -> tuple[str, str | None]:
+    """Return the name of the model that is meant, and which variable it cannot be had without.
+
+    The variable is the one that should hold its key and is not set; None where nothing is missing.
+    """
+    try:
+        return choose_model(definition, config, environ).model, None
+    except NoModel:
+        model, _ = _model(_sources(definition, config, environ))
+        return model or "", reasons(definition, config, environ).key_variable
+
+
 Place: TypeAlias = Literal["agent", "config.toml", "environment", "default"]
 
 

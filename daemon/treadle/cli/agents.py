@@ -39,7 +39,7 @@ def list_agents(as_json: JsonOption = False) -> None:
         return
     for agent in listed["agents"]:
         tools = ", ".join(agent["tools"]) or "no tools"
-        say(f"{agent['name']}  {agent['permissions']}  {agent['model'] or 'no model'}  {tools}")
+        say(f"{agent['name']}  {agent['permissions']}  {_model(agent)}  {tools}")
         say(f"  {agent['description']}  ({agent['source']})")
     for problem in listed["problems"]:
         tell(f"problem: {problem['path']}: {problem['message']}")
@@ -112,6 +112,12 @@ def current_workspace() -> list[Path]:
 async def _list() -> Any:
     async with local_client() as client:
         return await client.request("agent/list")
+
+
+def _model(agent: dict[str, Any]) -> str:
+    """Name an agent's model, and what it cannot be had without."""
+    missing = agent.get("missingVariable")
+    return (agent["model"] or "no model") + (f" ({missing} is not set)" if missing else "")
 
 
 def _write(folder: Path, name: str, template: Template) -> Path:

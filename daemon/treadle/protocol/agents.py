@@ -10,7 +10,8 @@ from treadle.protocol.base import WireStruct
 class AgentInfo(WireStruct):
     """An agent that can be prompted.
 
-    `model` names the model that would answer now; `source` is the agent's file, or `built-in`.
+    `model` names the model that answers, or would if the variable `missingVariable`, which should
+    hold its key, were set; `source` is the agent's file, or `built-in`.
     An agent of a project, whose folder is `workspace`, is called `<name>@<folder>-<hash>`.
     """
 
@@ -23,6 +24,7 @@ class AgentInfo(WireStruct):
     mcp_servers: list[str]
     source: str
     workspace: str | None = None
+    missing_variable: str | None = None
 
 
 class ProblemInfo(WireStruct):

@@ -117,7 +117,9 @@ def options_of(options: WireOptions | None) -> SessionOptions:
     )
 
 
-def agent_info(definition: AgentDefinition, model: str, config: Config) -> AgentInfo:
+def agent_info(
+    definition: AgentDefinition, model: str, config: Config, missing_variable: str | None = None
+) -> AgentInfo:
     """Describe an agent to a client, as the person's configuration lets it be."""
     return AgentInfo(
         name=definition.name,
@@ -129,6 +131,7 @@ def agent_info(definition: AgentDefinition, model: str, config: Config) -> Agent
         mcp_servers=[],
         source=str(definition.source),
         workspace=None if definition.workspace is None else str(definition.workspace),
+        missing_variable=missing_variable,
     )
 
 

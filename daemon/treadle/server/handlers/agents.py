@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from treadle.agents.catalogue import Catalogue
 from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition
-from treadle.agents.model_choice import choose_model
+from treadle.agents.model_choice import named_model
 from treadle.errors import TreadleError
 from treadle.protocol.agents import AgentInfo, AgentListResult
 from treadle.protocol.base import Empty
@@ -49,8 +48,7 @@ def _list(catalogue: Catalogue, workspaces: Sequence[Path]) -> AgentListResult:
 
 def _info(agent: AgentDefinition, config: Config | None) -> AgentInfo:
     """Describe one agent; a model that cannot be had now does not hide it."""
-    model = agent.model or ""
-    if config is not None:
-        with contextlib.suppress(TreadleError):
-            model = choose_model(agent, config, os.environ).model
-    return agent_info(agent, model, config or Config())
+    if config is None:
+        return agent_info(agent, agent.model or "", Config())
+    model, missing_variable = named_model(agent, config, os.environ)
+    return agent_info(agent, model, config, missing_variable)
