@@ -14,7 +14,7 @@ import pytest
 from support.person import write_agent, write_config
 from support.waiting import PATIENCE_SECONDS
 from treadle.agents import markdown
-from treadle.agents.catalogue import Catalogue
+from treadle.agents.catalogue import AgentProblem, Catalogue
 from treadle.agents.markdown import parse_agent
 from treadle.agents.workspace import tail_of
 from treadle.cli.agent_templates import MARKDOWN
@@ -112,10 +112,9 @@ def test_check_tells_file_line_and_what_is_valid(agents: Path) -> None:
     code, out, err = treadle("agents", "check")
     config, inbox = out.splitlines()
     assert (code, err) == (1, "")
-    assert config.startswith(f"{agents.parent / 'config.toml'}: config.toml: there is no key")
+    assert config.startswith(f"{agents.parent / 'config.toml'}: there is no key")
     assert inbox == (
-        f"{path}: inbox.md, line 2: permissions must be one of read_only, ask, auto, "
-        "not 'everything'."
+        f"{path}, line 2: permissions must be one of read_only, ask, auto, not 'everything'."
     )
     assert treadle("agents", "check", "fine")[0] == 0
     assert treadle("agents", "check", "inbox")[:2] == (1, inbox + "\n")
@@ -125,7 +124,21 @@ def test_check_tells_file_line_and_what_is_valid(agents: Path) -> None:
     code, out, _ = treadle("agents", "check", "--json")
     told = json.loads(out)
     assert (code, told["ok"], told["agents"]) == (1, False, ["assistant", "fine"])
-    assert told["problems"][1] == {"path": str(path), "message": inbox.removeprefix(f"{path}: ")}
+    assert told["problems"][1] == {"path": str(path), "message": inbox.removeprefix(f"{agents}/")}
+
+
+@pytest.mark.parametrize(
+    ("path", "message", "told"),
+    [
+        ("/c/agents/a.md", "a.md, line 3: no", "/c/agents/a.md, line 3: no"),
+        ("/c/skills/s/SKILL.md", "skills/s/SKILL.md: no", "/c/skills/s/SKILL.md: no"),
+        ("/p/agents", "/p/agents leads out", "/p/agents leads out"),
+        ("/c/agents/a.md", "a.mdx: no", "/c/agents/a.md: a.mdx: no"),
+        ("/c/agents/a.md", "no; rename 'a.md'", "/c/agents/a.md: no; rename 'a.md'"),
+    ],
+)
+def test_a_problem_names_its_file_once(path: str, message: str, told: str) -> None:
+    assert AgentProblem(path, message).told == told
 
 
 def test_check_of_one_agent_tells_of_the_skills_that_it_names(agents: Path) -> None:

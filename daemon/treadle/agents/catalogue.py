@@ -61,6 +61,16 @@ class AgentProblem:
     message: str
     how: str = ""
 
+    @property
+    def told(self) -> str:
+        """Both in one line; a message that begins with the end of the path does not repeat it."""
+        parts = Path(self.path).parts
+        for tail in (self.path, *("/".join(parts[at:]) for at in range(1, len(parts)))):
+            rest = self.message.removeprefix(tail)
+            if rest != self.message and rest.startswith((":", ",", " ")):
+                return f"{self.path}{rest}"
+        return f"{self.path}: {self.message}"
+
 
 # `Catalogue.list` is a method, so the type needs another name inside that class.
 _Broken: TypeAlias = list[InvalidAgent]

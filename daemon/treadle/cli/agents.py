@@ -42,7 +42,7 @@ def list_agents(as_json: JsonOption = False) -> None:
         say(f"{agent['name']}  {agent['permissions']}  {_model(agent)}  {tools}")
         say(f"  {agent['description']}  ({agent['source']})")
     for problem in listed["problems"]:
-        tell(f"problem: {problem['path']}: {problem['message']}")
+        tell(f"problem: {AgentProblem(problem['path'], problem['message']).told}")
 
 
 @app.command("new")
@@ -88,7 +88,7 @@ def check(
         print(to_json({"ok": not problems, "agents": names, "problems": [*map(_plain, problems)]}))
     else:
         for problem in problems:
-            say(f"{problem.path}: {problem.message}")
+            say(problem.told)
         if not problems:
             say(f"nothing is wrong with {', '.join(names)}")
     raise typer.Exit(exit_codes.FAILED if problems else exit_codes.OK)
