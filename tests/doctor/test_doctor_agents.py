@@ -56,4 +56,4 @@ def test_a_project_that_nobody_trusts_is_a_warning_with_the_command(
     )
     (check,) = [each for each in json.loads(done.stdout)["checks"] if each["name"] == "workspace"]
     assert (check["status"], check["fix"]) == ("warning", f"treadle trust {project}")
-    assert f"the agents of {project} are not trusted" in check["detail"]
+    assert check["detail"] == f"the agents of {project} are not trusted; look at them"

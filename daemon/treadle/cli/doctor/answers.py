@@ -186,7 +186,8 @@ def _fix(asked: Asked) -> str:
     if isinstance(error, ModelUnreachable) and asked.spec.kind == "endpoint":
         place = {"environment": "OPENAI_BASE_URL", "agent": "the agent's file"}
         source = place.get(asked.why.base_url, asked.why.base_url)
-        return f"curl -sS {url}/models  shows whether it runs; the address comes from {source}"
+        comes = "is the default" if source == "default" else f"comes from {source}"
+        return f"curl -sS {url}/models  shows whether it runs; the address {comes}"
     if asked.spec.kind == "embedded":
         return "treadle model pull"
     return f"curl -sS {url}/models  lists the models it has; the name comes from {_named_by(asked)}"

@@ -44,7 +44,7 @@ def doctor(
 ) -> None:
     """Look whether everything works, and say what mends what does not; changes nothing.
 
-    Exit codes: 0 nothing is wrong; 1 something is.
+    Exit codes: 0 nothing is wrong; 1 something is, be it only a warning.
     """
     # What the libraries and rooms below would say is told as checks.
     logging.getLogger().addHandler(logging.NullHandler())

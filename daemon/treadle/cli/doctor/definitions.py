@@ -52,7 +52,9 @@ def _look(report: Report, config_folder: Path) -> tuple[list[AgentDefinition], C
 def _check(problem: AgentProblem, agent: str | None) -> Check:
     """Tell a problem; agents of a project that nobody trusts yet are none of this machine's."""
     if problem.how:
-        return Check("workspace", "warning", problem.message, problem.how)
+        # The message ends in the command, which stands beside it here.
+        detail = problem.message.removesuffix(f", then run: {problem.how}")
+        return Check("workspace", "warning", detail, problem.how)
     name = f"agent/{agent or Path(problem.path).stem}"
     return Check(name, "problem", problem.message, _edit(problem.path))
 
