@@ -28,6 +28,7 @@ class Activity:
         self._prompts = 0  # how many of our own are in flight
         self._running = False  # what the session says of itself; a steer may have begun a turn
         self._armed = False
+        self._asked = ""
         self._change: asyncio.Future[None] | None = None  # whoever waits for the next change
 
     @property
@@ -80,6 +81,11 @@ class Activity:
             self._armed = False
             self._tell()
 
+    def asks(self, hint: str) -> None:
+        """Note what can be typed, because the person is asked; nothing once that is over."""
+        self._asked = hint
+        self._tell()
+
     def change(self) -> asyncio.Future[None]:
         """Return what is done with the next change from now on, however soon that comes."""
         if self._change is None:
@@ -97,6 +103,6 @@ class Activity:
                 doing="cancelling" if self.cancelling else self._doing,
                 since=self._since,
                 is_turn=self.is_turn,
-                hint="Ctrl-C again leaves" if self._armed else "",
+                hint="Ctrl-C again leaves" if self._armed else self._asked,
             )
         )

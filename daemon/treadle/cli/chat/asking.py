@@ -10,7 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle.cli import permission
+from treadle.cli.chat.activity import Activity
 from treadle.cli.chat.items import Face, Note, SpeechEnded
+
+# What can be typed while a call is to be allowed, and while the model has asked something.
+PERMISSION_HINT = "y, a or n, then Enter; other words steer"
+QUESTION_HINT = "type your answer, then Enter"
 
 
 class Asking:
@@ -18,10 +23,12 @@ class Asking:
 
     Args:
         face: shows them.
+        activity: is told what can be typed.
     """
 
-    def __init__(self, face: Face) -> None:
+    def __init__(self, face: Face, activity: Activity) -> None:
         self._face = face
+        self._activity = activity
         self._one_at_a_time = asyncio.Lock()
         self._meaning: Callable[[str], str | None] = lambda text: None
         self._open: asyncio.Future[str] | None = None
@@ -34,7 +41,7 @@ class Asking:
         async with self._one_at_a_time:
             if method == permission.PERMISSION:
                 words = f"{permission.wanted(params)}\n{permission.how_to_answer(params)}"
-                return {"outcome": await self._ask(words, permission.outcome_of)}
+                return {"outcome": await self._ask(words, PERMISSION_HINT, permission.outcome_of)}
             return {"answers": await self._answers(params["questions"])}
 
     def take(self, text: str) -> bool:
@@ -54,17 +61,20 @@ class Asking:
             def meaning(text: str, question: dict[str, Any] = question) -> str | None:
                 return permission.answer_of(question, text)
 
-            answers[question["id"]] = await self._ask(permission.question_of(question), meaning)
+            words = permission.question_of(question)
+            answers[question["id"]] = await self._ask(words, QUESTION_HINT, meaning)
         return answers
 
-    async def _ask(self, words: str, meaning: Callable[[str], str | None]) -> str:
+    async def _ask(self, words: str, hint: str, meaning: Callable[[str], str | None]) -> str:
         self._show(words)
         self._meaning = meaning
         self._open = asyncio.get_running_loop().create_future()
+        self._activity.asks(hint)
         try:
             return await self._open
         finally:
             self._open = None
+            self._activity.asks("")
 
     def _show(self, words: str) -> None:
         self._face.show(SpeechEnded())

@@ -42,7 +42,7 @@ class Conversation:
         self.face = face
         self.activity = Activity(face, {"agent": agent, "instance": instance})
         self.hearing = Hearing(face, self.activity)
-        self.asking = Asking(face)
+        self.asking = Asking(face, self.activity)
         self.unsent: list[str] = []  # prompts whose turn never began
         self.left: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._client = client

@@ -43,8 +43,10 @@ def status_line(status: Status, width: int, *, lines: int = 0) -> Fragments:
     model = wording.shorten(clean_line(status.model).rpartition("/")[2], MODEL_CHARACTERS)
     hint = _hint(status, lines)
     room = max(width - 1, 1)
-    # The first that fits: the model goes first, then the hint; who it is about is cut last.
-    for parts in ([name, model, doing, hint], [name, doing, hint], [name, doing], [doing, name]):
+    # The first that fits: the model goes first, then the usual hint, which others outlast; who it
+    # is about is cut last.
+    kept = [name, hint if status.hint else doing]
+    for parts in ([name, model, doing, hint], [name, doing, hint], kept, [doing, name]):
         told = _DOT.join(part for part in parts if part)
         if cell_len(told) <= room:
             break
