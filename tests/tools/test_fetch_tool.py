@@ -228,13 +228,18 @@ async def test_an_answer_that_breaks_off_is_told_and_says_what_to_do(
     assert words in outcome.content
 
 
+def _zipped(data: bytes) -> bytes:
+    """Compress without the time of day, which would be in the test's name."""
+    return gzip.compress(data, mtime=0)
+
+
 @pytest.mark.parametrize(
     ("encoding", "data"),
     [
         ("identity", b"text " * 100),
-        ("gzip", gzip.compress(b"text " * 100)),
-        ("x-gzip", gzip.compress(b"text " * 60) + gzip.compress(b"text " * 40)),
-        ("GZIP", gzip.compress(b"text " * 100) + b"behind the end"),
+        ("gzip", _zipped(b"text " * 100)),
+        ("x-gzip", _zipped(b"text " * 60) + _zipped(b"text " * 40)),
+        ("GZIP", _zipped(b"text " * 100) + b"behind the end"),
         ("deflate", zlib.compress(b"text " * 100)),
         ("deflate", zlib.compress(b"text " * 100)[2:-4]),
     ],
@@ -250,7 +255,7 @@ async def test_a_compressed_text_is_read(encoding: str, data: bytes) -> None:
         ("gzip, gzip", b"x", "The answer is compressed as 'gzip, gzip', not as asked for."),
         ("gzip", b"not compressed at all", "The answer cannot be decompressed: "),
         ("deflate", b"not compressed at all", "The answer cannot be decompressed: "),
-        ("gzip", gzip.compress(b"text " * 100)[:-8] + b"\0" * 8, "cannot be decompressed"),
+        ("gzip", _zipped(b"text " * 100)[:-8] + b"\0" * 8, "cannot be decompressed"),
     ],
 )
 async def test_what_cannot_be_decompressed_says_so(encoding: str, data: bytes, words: str) -> None:
