@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -21,6 +23,21 @@ _PERSONAL = (
 # The same examples at each run: what is red somewhere is red everywhere, and on a busy machine too.
 settings.register_profile("treadle", derandomize=True, database=None, deadline=None)
 settings.load_profile("treadle")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Let a process that runs a part of the tests report what it captured, whatever that is."""
+    return _encodable((yield))
+
+
+def _encodable(data: Any) -> Any:
+    """Return plain data without half characters, which no pipe carries."""
+    if isinstance(data, str):
+        return data.encode(errors="backslashreplace").decode()
+    if isinstance(data, dict):
+        return {key: _encodable(value) for key, value in data.items()}
+    return [_encodable(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 @pytest.fixture(autouse=True)
