@@ -280,6 +280,7 @@ def test_a_definition_says_what_it_does_not_take(tmp_path: Path) -> None:
     for wrong, said in (
         (lambda: Definition(own_tools=[read]), "own_tools holds read, which is a built-in tool's"),
         (lambda: Definition(own_tools=[len]), "own_tools holds len, which is no function under"),
+        (lambda: Definition(pipeline="x"), "pipeline must be what default_stack().build() returns"),  # type: ignore[arg-type]  # the point
         (lambda: Definition(own_tools=read), "own_tools must be a list of functions under @tool"),
         (lambda: Definition(7), "instructions must be text, not 7"),
         (lambda: Definition(cwd=tmp_path, sandbox="virtual"), "cwd means nothing in a virtual"),

@@ -81,6 +81,37 @@ async def test_own_tools_and_layers_work_in_a_session(write: Callable[..., Path]
         assert await client.end() == 0
 
 
+PIPELINE = """
+from treadle import Definition, tool
+from treadle.tools.pipeline import default_stack
+
+class Shout:
+    def __init__(self, app):
+        self.app = app
+    async def __call__(self, env):
+        await self.app(env)
+        env.content = env.content.upper() + "!"
+
+@tool(capability="read")
+def inhabitants(city: str) -> str:
+    \"\"\"Tell how many people live in a city.\"\"\"
+    return f"many in {city}"
+
+def agent():
+    pipeline = default_stack().use(Shout).build()
+    return Definition("You count.", tools=[], own_tools=[inhabitants], pipeline=pipeline)
+"""
+
+
+async def test_an_agent_may_bring_a_pipeline_that_its_calls_run_through(
+    write: Callable[..., Path],
+) -> None:
+    write("loud", PIPELINE)
+    async with conversation(_asks("Oslo")) as (client, _):
+        done = await client.request("session/prompt", pair("a", "loud", prompt="Oslo?"))
+        assert done["text"] == "It is MANY IN OSLO!."
+
+
 async def test_a_tool_that_raises_is_a_result_that_the_model_reads(
     write: Callable[..., Path],
 ) -> None:

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from treadle.permissions.modes import PermissionMode
 from treadle.permissions.policy import Policy
-from treadle.stack.stack import LayerFactory
-from treadle.tools.tool import Tool
+from treadle.stack.stack import App, LayerFactory
+from treadle.tools.tool import CallEnv, Tool
 from treadle.turn.env import Env
 
 SandboxKind: TypeAlias = Literal["virtual", "local"]
@@ -49,6 +49,7 @@ class AgentDefinition:
         source: its file's path, or `built-in`.
         own_tools: tools that it brings, beside the built-in ones.
         own_layers: layers that it brings, outermost first.
+        own_pipeline: what calls of its tools run through, where it brings that.
         workspace: the folder of the project that it belongs to; None where it is the person's.
     """
 
@@ -68,6 +69,7 @@ class AgentDefinition:
     source: str = BUILT_IN
     own_tools: tuple[Tool, ...] = ()
     own_layers: tuple[OwnLayer, ...] = ()
+    own_pipeline: App[CallEnv] | None = None
     workspace: Path | None = None
 
     @property

@@ -15,9 +15,9 @@ from treadle.agents.definition import AgentDefinition, OwnLayer
 from treadle.agents.markdown import check_together, checked
 from treadle.agents.own_layer import Guarded
 from treadle.errors import ConfigurationError
-from treadle.stack.stack import LayerFactory
+from treadle.stack.stack import App, LayerFactory
 from treadle.tools.builtin import BUILTIN
-from treadle.tools.tool import Tool
+from treadle.tools.tool import CallEnv, Tool
 from treadle.turn.env import Env
 
 
@@ -39,6 +39,8 @@ class Definition:
         instructions: the system prompt.
         own_tools: functions under `@tool`, beside the built-in ones that `tools` names; what the
             agent's permissions never allow is not told to the model.
+        pipeline: what each call of a tool runs through, in place of `tools.pipeline.default_stack`;
+            one without `Permit` asks nobody and refuses nothing. Sub-agents keep the default.
         keys: those of front matter: description, model, permissions, sandbox, cwd, tools and so on.
 
     Raises:
@@ -46,7 +48,12 @@ class Definition:
     """
 
     def __init__(
-        self, instructions: str = "", *, own_tools: Sequence[Tool] = (), **keys: Any
+        self,
+        instructions: str = "",
+        *,
+        own_tools: Sequence[Tool] = (),
+        pipeline: App[CallEnv] | None = None,
+        **keys: Any,
     ) -> None:
         try:
             self._fields = {key: checked(key, _plain(value)) for key, value in keys.items()}
@@ -55,6 +62,9 @@ class Definition:
             self._tools = _tools(own_tools)
         except ValueError as error:
             raise ConfigurationError(str(error)) from error
+        if not (pipeline is None or callable(pipeline)):
+            raise ConfigurationError("pipeline must be what default_stack().build() returns")
+        self._pipeline = pipeline
         self._layers: list[tuple[LayerFactory[Env], dict[str, Any]]] = []
 
     def use(self, layer: LayerFactory[Env], /, **options: Any) -> Self:
@@ -82,6 +92,7 @@ class Definition:
             instructions=self._instructions,
             source=source,
             own_tools=self._tools,
+            own_pipeline=self._pipeline,
             own_layers=tuple(
                 OwnLayer(Guarded, {"own": layer, "made_with": options, "source": source})
                 for layer, options in self._layers

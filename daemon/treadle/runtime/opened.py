@@ -27,6 +27,7 @@ from treadle.sandbox.sandbox import Sandbox
 from treadle.sandbox.virtual import VirtualSandbox
 from treadle.thread.thread import Thread
 from treadle.tools.commands.running import JobEnd
+from treadle.tools.pipeline import DEFAULT
 from treadle.tools.session import ToolSession
 from treadle.tools.skills import Skill
 from treadle.tools.spill import Spill
@@ -169,6 +170,7 @@ class Opened:
             inbox=inbox,
             max_retries=config.models.max_retries,
             own_layers=definition.own_layers,
+            pipeline=definition.own_pipeline or DEFAULT,
             skills=skills,
             calls=turn.calls,
         )

@@ -23,9 +23,10 @@ from treadle.permissions.policy import Policy
 from treadle.sandbox.sandbox import Sandbox
 from treadle.stack.stack import App, LayerFactory
 from treadle.thread.thread import Thread
+from treadle.tools.pipeline import DEFAULT
 from treadle.tools.session import ToolSession
 from treadle.tools.skills import Skill
-from treadle.tools.tool import Tool
+from treadle.tools.tool import CallEnv, Tool
 from treadle.turn.agent import Agent
 from treadle.turn.env import Env
 from treadle.turn.loop import ToolResultLoop
@@ -51,6 +52,7 @@ def default_agent(
     inbox: Inbox | None = None,
     max_retries: int = DEFAULT_MAX_RETRIES,
     own_layers: Sequence[tuple[LayerFactory[Env], Mapping[str, Any]]] = (),
+    pipeline: App[CallEnv] = DEFAULT,
     skills: Sequence[Skill] = (),
     calls: ModelCalls | None = None,
 ) -> Agent:
@@ -68,6 +70,7 @@ def default_agent(
         inbox: what is said to a turn while it runs; without one nothing can be.
         max_retries: how often one model call is made again.
         own_layers: the agent's own layers and what each is made with, outermost first.
+        pipeline: what each call of a tool runs through.
         skills: what the model is told that it can read.
         calls: a count of model calls that others take from too.
     """
@@ -84,7 +87,9 @@ def default_agent(
     for layer, options in own_layers:
         agent.use(layer, **options)
     return (
-        agent.use(Tools, tools=tools, sandbox=sandbox, policy=policy, session=session)
+        agent.use(
+            Tools, tools=tools, sandbox=sandbox, policy=policy, session=session, pipeline=pipeline
+        )
         .use(Retry, max_retries=max_retries)
         .run(completion)
     )
