@@ -210,4 +210,5 @@ async def test_a_person_is_asked_by_the_words_that_would_be_looked_for() -> None
         outcome = await run_call(call, BUILTIN, context)
         assert server.connections == 0
     assert outcome.content.startswith("web_search was not allowed")
-    assert person.asked == Question(call, "network", "my secret plans", "", "web_search")
+    covers = "every call of web_search"
+    assert person.asked == Question(call, "network", "my secret plans", "", covers)
