@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Awaitable
 from typing import Any
@@ -16,10 +17,12 @@ from treadle.errors import (
     NoSuchOrdinal,
     NotRunning,
     RequestFailed,
+    StorageDegraded,
     ThreadExists,
     UnknownSession,
 )
 from treadle.models.answer import say_answer
+from treadle.models.scripted import Scripted
 from treadle.runtime.outbox import Pair
 from treadle.runtime.runtime import Runtime
 from treadle.thread import files
@@ -153,3 +156,20 @@ async def test_a_deletion_of_a_session_that_nobody_opened_is_a_deletion_too(
         await runtime.session(PAIR).delete()
     assert refused.value.reason == "thread_unreadable"
     stored(*PAIR).rmdir()
+
+
+async def test_a_deletion_that_the_disk_refuses_leaves_the_session_open(
+    runtime: Runtime, answering: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(Scripted(["One.", "Two."]))
+    await ask(runtime, "a")
+    session = runtime.session(PAIR)
+    with monkeypatch.context() as patch:
+        # Whoever runs the tests may be allowed to write everywhere.
+        patch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+        with pytest.raises(StorageDegraded, match="is as it was"):
+            await session.delete()
+    assert session.state == "idle"
+    assert (await ask(runtime, "b")).messages == (2, 3)
+    assert await session.delete()
+    assert not stored(*PAIR).exists()

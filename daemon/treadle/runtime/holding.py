@@ -21,7 +21,7 @@ from treadle.runtime.recovery import Recovery
 from treadle.runtime.respondent import Respondent
 from treadle.runtime.services import Services
 from treadle.runtime.shown import shown
-from treadle.runtime.stored import delete_stored, exists
+from treadle.runtime.stored import delete_stored, exists, require_deletable
 from treadle.thread.thread import Thread
 from treadle.tools.commands.running import JobEnd
 from treadle.turn.steering import Inbox
@@ -178,11 +178,13 @@ class Holding:
             self._respondent.forget()
 
     async def delete(self) -> bool:
-        """Delete the thread of a session that is closed; return whether there was one.
+        """Close the session and delete its thread; return whether there was one.
 
         Raises:
-            RequestFailed: another process holds it, or it cannot be deleted.
+            RequestFailed: another process holds it, or it cannot be deleted; a session on a disk
+                that cannot be written stays open.
         """
+        await asyncio.to_thread(require_deletable, self._pair, self._services)
         # What could not be kept is to go anyway.
         with contextlib.suppress(StorageDegraded):
             await self.close()

@@ -49,6 +49,21 @@ def open_stored(pair: Pair, services: Services) -> Thread:
     return _past_expiry(attempt, services)
 
 
+def require_deletable(pair: Pair, services: Services) -> None:
+    """Refuse a deletion that the disk does not allow, before a session is given up for it.
+
+    Raises:
+        StorageDegraded: the thread's folder cannot be written.
+    """
+    path = stored_path(pair, services)
+    if os.access(path, os.F_OK) and not os.access(path.parent, os.W_OK):
+        raise StorageDegraded(
+            f"{path} cannot be deleted: its folder cannot be written; the session is as it was. "
+            "Make the folder writable and try again",
+            path=str(path),
+        )
+
+
 def delete_stored(pair: Pair, services: Services) -> bool:
     """Delete a pair's thread and those of its tasks; return whether there was one.
 
