@@ -231,9 +231,9 @@ async def test_a_person_is_asked_for_the_very_command(tmp_path: Path) -> None:
     assert not await run(command=script, background=True)
     assert not await run(command="")
     assert [(each.detail, each.preview) for each in person.asked] == [
-        ("shell: echo one echo two", script),
-        ("shell: echo one echo two", f"{script} "),
-        ("shell in the background: echo one echo two", script),
+        ("shell: echo one echo two", f"shell: {script}"),
+        ("shell: echo one echo two", f"shell: {script} "),
+        ("shell in the background: echo one echo two", f"shell in the background: {script}"),
     ]
 
 

@@ -134,6 +134,26 @@ async def test_nothing_a_model_writes_hides_what_a_person_judges_or_makes_two_co
     assert first.covers != second.covers
 
 
+@tool(capability="write")
+async def note(text: str) -> str:
+    """Note."""
+    return text
+
+
+async def test_a_call_that_does_not_fit_a_line_is_shown_whole_below_it() -> None:
+    person = Person("deny", "deny")
+    for text in ("short", "long " * 100):
+        context = ToolContext(
+            VirtualSandbox(), ToolSession(approvals=Approvals(person)), Policy("ask")
+        )
+        await run_call(ToolCall("1", "note", {"text": text}), {"note": note}, context)
+
+    short, long = person.asked
+    assert (short.detail, short.preview) == ('note {"text":"short"}', "")
+    assert "more characters]" in long.detail
+    assert long.preview == f'note {{"text":"{"long " * 100}"}}'
+
+
 async def test_an_answer_for_the_session_allows_nothing_once_the_agent_is_read_only() -> None:
     approvals = Approvals(Person("allow_session"))
     await run("make", Policy("ask"), approvals)

@@ -83,7 +83,7 @@ class Shown:
     """What a person sees of a call that asks to be allowed.
 
     Args:
-        detail: what it would do, on one line.
+        detail: what it would do, in a line; where it is longer, its preview is all of it.
         preview: the whole of it; empty where the detail says all.
         covers: what allowing it for the session allows, so that two calls with the same text
             are alike; every call of the tool where it is empty.

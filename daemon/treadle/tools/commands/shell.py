@@ -20,9 +20,6 @@ MOST_SECONDS = 3600.0
 # A server has said by then where it listens, or why it does not.
 FIRST_SECONDS = 1.0
 
-# A longer command is shown whole below the line that names it.
-_LINE_CHARACTERS = 200
-
 
 async def _preview(arguments: Any, context: ToolContext) -> Shown:
     """Show a person the command; allowing it for the session allows this very one."""
@@ -31,7 +28,7 @@ async def _preview(arguments: Any, context: ToolContext) -> Shown:
     _check(command)
     where = " in the background" if arguments.background else ""
     line = f"shell{where}: {command}"
-    return Shown(line, command if _needs_more(command) else "", line)
+    return Shown(line, covers=line)
 
 
 @tool(capability="shell", deadline_seconds=None, preview=_preview)
@@ -87,11 +84,6 @@ async def _begin(command: str, folder: Path, seconds: float | None, context: Too
     job = await context.session.jobs.begin(command, folder, seconds)
     await job.wait(FIRST_SECONDS)
     return result(job) if job.end else f"[{job.name} runs in the background]\n{news(job)}"
-
-
-def _needs_more(command: str) -> bool:
-    """Whether a line does not show the whole of a command."""
-    return len(command) > _LINE_CHARACTERS or len(command.splitlines()) > 1
 
 
 def _folder(context: ToolContext) -> Path:

@@ -66,7 +66,8 @@ def _question(env: CallEnv, shown: Shown) -> Question:
     # Redacted before it is cut: half a secret is not recognised any more. Nothing that a model
     # writes may hide a part of what a person judges.
     session = env.context.session
-    detail = clean_line(known().redact(shown.detail))
+    whole = clean(known().redact(shown.detail))
+    detail = clean_line(whole)
     covers = shown.covers or f"every call of {env.tool.spec.name}"
     if session.elsewhere:
         # The same words do another thing there, so they are allowed for that place alone.
@@ -75,10 +76,16 @@ def _question(env: CallEnv, shown: Shown) -> Question:
         call=env.call,
         capability=env.tool.capability,
         detail=_cut(detail, _DETAIL_CHARACTERS),
-        preview=_cut(clean(known().redact(shown.preview)), _PREVIEW_CHARACTERS),
+        preview=_cut(_preview(whole, clean(known().redact(shown.preview))), _PREVIEW_CHARACTERS),
         covers=covers,
         task=session.task,
     )
+
+
+def _preview(detail: str, preview: str) -> str:
+    """Return what shows a person all of a call: the detail itself, where a line does not."""
+    fits_a_line = len(detail) <= _DETAIL_CHARACTERS and "\n" not in detail.strip()
+    return preview or ("" if fits_a_line else detail)
 
 
 def _cut(text: str, most: int) -> str:
