@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from treadle.permissions.approvals import Answer, Approvals, Question
 from treadle.permissions.policy import Policy
 from treadle.sandbox.local import LocalSandbox
 from treadle.sandbox.sandbox import Sandbox
@@ -65,3 +66,24 @@ def on_disk(root: Path, files: dict[str, bytes] | None = None) -> Caller:
         path.write_bytes(data)
     root.mkdir(parents=True, exist_ok=True)
     return Caller(LocalSandbox(root))
+
+
+class Person:
+    """Answers every question alike, after doing something, and keeps the questions."""
+
+    def __init__(self, answer: Answer = "allow_once", meanwhile: Any = None) -> None:
+        self.questions: list[Question] = []
+        self._answer = answer
+        self._meanwhile = meanwhile
+
+    async def ask(self, question: Question) -> Answer:
+        self.questions.append(question)
+        if self._meanwhile is not None:
+            await self._meanwhile()
+        return self._answer
+
+
+def asking(files: dict[str, bytes], person: Person) -> Caller:
+    """Make a caller in a virtual sandbox whose changes a person is asked about."""
+    session = ToolSession(approvals=Approvals(person))
+    return Caller(VirtualSandbox(files), Policy("ask"), session)
