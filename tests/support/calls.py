@@ -18,6 +18,9 @@ from treadle.tools.pipeline import ToolOutcome, run_call
 from treadle.tools.session import ToolSession
 from treadle.tools.tool import ToolContext
 
+# A call that is given up by itself has long done so; more is a hang.
+SOON_SECONDS = 10.0
+
 
 @dataclass
 class Caller:
