@@ -3,89 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.buffers import UNVERSIONED, VERSIONED, FakeEditor, Script
-from support.daemon import daemon, serving_after
-from support.model_server import ModelServer
-from support.person import conversation, on, write_agent
-
-UNSAVED = (
-    "The change is in the editor, unsaved: the file on the disk, which commands see, is as before "
-    "until the person saves it."
+from support.buffers import (
+    UNSAVED,
+    UNVERSIONED,
+    VERSIONED,
+    bench,
+    edit,
+    grep,
+    hasty_bench,
+    read,
+    write,
 )
-
-
-class Bench:
-    """A folder, an editor, and an agent that changes files without asking."""
-
-    def __init__(self, root: Path, editor: FakeEditor, script: Script) -> None:
-        self.root = root
-        root.mkdir(exist_ok=True)
-        self.editor = editor
-        self._script = script
-
-    async def run(self, *calls: tuple[str, dict[str, Any]]) -> list[str]:
-        return await self._script.run(self.editor.client, *calls)
-
-    def names(self) -> list[str]:
-        return sorted(path.name for path in self.root.iterdir())
-
-    def file(self, name: str, data: bytes) -> Path:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        return path
-
-
-@contextlib.asynccontextmanager
-async def bench(root: Path, capabilities: dict[str, Any] = VERSIONED) -> AsyncIterator[Bench]:
-    write_agent("coder", permissions="auto", sandbox="local", cwd=root)
-    script = Script()
-    async with conversation(script, capabilities=capabilities) as (client, _):
-        yield Bench(root, FakeEditor(client), script)
-
-
-@contextlib.asynccontextmanager
-async def hasty_bench(
-    root: Path, patience: str, capabilities: dict[str, Any] = VERSIONED
-) -> AsyncIterator[Bench]:
-    """The same, with a daemon that waits less for its editor: a module's constant, such as
-    `buffers.SHOWN_SECONDS`.
-    """
-    write_agent("coder", permissions="auto", sandbox="local", cwd=root)
-    script = Script()
-    module, _, name = patience.partition(".")
-    line = f"from treadle.server.editor import {module}; {module}.{name} = 0.05"
-    program = serving_after(root.parent, line)
-    async with (
-        ModelServer(script) as server,
-        daemon(env=on(server), initialize=False, program=program) as client,
-    ):
-        await client.initialize(capabilities=capabilities)
-        yield Bench(root, FakeEditor(client), script)
-
-
-def read(path: str) -> tuple[str, dict[str, Any]]:
-    return "read", {"path": path}
-
-
-def edit(path: str, old: str, new: str) -> tuple[str, dict[str, Any]]:
-    return "edit", {"path": path, "edits": [{"old": old, "new": new}]}
-
-
-def write(path: str, content: str) -> tuple[str, dict[str, Any]]:
-    return "write", {"path": path, "content": content}
-
-
-def grep(pattern: str) -> tuple[str, dict[str, Any]]:
-    return "grep", {"pattern": pattern}
 
 
 async def test_unsaved_text_is_read_and_searched_in_place_of_the_file(tmp_path: Path) -> None:
@@ -326,148 +259,3 @@ async def test_an_editor_that_goes_while_it_is_asked_holds_nobody_up(tmp_path: P
         assert await client.end() == 0
         await asyncio.gather(asked, return_exceptions=True)
         assert file.read_bytes() == b"one\n"
-
-
-async def test_a_file_that_is_only_in_the_editor_is_found_and_changed_there(tmp_path: Path) -> None:
-    async with bench(tmp_path / "root") as at:
-        at.file("old.txt", b"old\n")
-        uri = at.editor.open(at.root / "new" / "er.txt", "heron\n")
-        at.editor.open(at.root / "empty.txt", "")
-        said = await at.run(
-            read("."),
-            read("new"),
-            ("glob", {"pattern": "*.txt"}),
-            ("glob", {"pattern": "*.txt", "path": "new"}),
-            grep("heron"),
-            read("new/er.txt"),
-            edit("new/er.txt", "heron", "egret"),
-            read("empty.txt"),
-        )
-        assert said[:-1] == [
-            ". is a folder:\nnew/\nold.txt",
-            "new is a folder:\ner.txt",
-            "new/er.txt\nold.txt",
-            "new/er.txt",
-            "new/er.txt\n1: heron",
-            "1\theron",
-            "Edited new/er.txt, +1 -1 lines:\n@@ -1,1 +1,1 @@\n-heron\n+egret\n" + UNSAVED,
-        ]
-        assert "empty.txt" in said[-1] and not said[-1].startswith("empty.txt is an empty file")
-        assert (at.editor.shown[uri], at.names()) == ("egret\n", ["old.txt"])
-
-
-async def test_a_new_file_is_written_into_the_empty_document_that_waits_for_it(
-    tmp_path: Path,
-) -> None:
-    async with bench(tmp_path / "root") as at:
-        uri = at.editor.open(at.root / "new.txt", "")
-        said = await at.run(write("new.txt", "heron\n"), ("undo", {}), ("undo", {"redo": True}))
-        assert said[0] == f"Wrote new.txt: a new file, 6 bytes, +1 -0 lines. {UNSAVED}"
-        assert said[1:] == [
-            "Undid write new.txt; new.txt: removed.",
-            f"Did again write new.txt; new.txt: +1 -0 lines. {UNSAVED}",
-        ]
-        assert (at.editor.shown[uri], at.names()) == ("heron\n", [])
-
-
-async def test_a_file_with_unsaved_text_is_not_removed(tmp_path: Path) -> None:
-    async with bench(tmp_path / "root") as at:
-        file, other = at.file("notes.txt", b"one\n"), at.file("other.txt", b"two\n")
-        uri = at.editor.open(file)
-        at.editor.open(other)
-        at.editor.type(uri, "unsaved\n")
-        said = await at.run(
-            read("notes.txt"), ("remove", {"path": "notes.txt"}), ("remove", {"path": "other.txt"})
-        )
-        assert said[1:] == [
-            "remove failed: the file has unsaved text in the editor, which would be all that is "
-            "left of it; nothing was removed. Ask the person to save or close it",
-            "Removed other.txt, 4 bytes; undo brings it back.",
-        ]
-        assert at.names() == ["notes.txt"]
-
-
-async def test_documents_outside_the_folder_are_never_seen(tmp_path: Path) -> None:
-    (tmp_path / "outside").mkdir()
-    async with bench(tmp_path / "root") as at:
-        at.file("in.txt", b"in\n")
-        outside = at.editor.open(tmp_path / "outside" / "secret.txt", "heron\n")
-        (at.root / "link.txt").symlink_to(tmp_path / "outside" / "secret.txt")
-        at.editor.open(at.root / "link.txt", "heron\n")
-        at.editor.client.notify(
-            "textDocument/didOpen",
-            {
-                "textDocument": {
-                    "uri": "untitled:x",
-                    "languageId": "",
-                    "version": 1,
-                    "text": "heron",
-                }
-            },
-        )
-        said = await at.run(
-            grep("heron"),
-            read("../outside/secret.txt"),
-            read(str(tmp_path / "outside" / "secret.txt")),
-            read("link.txt"),
-            write("link.txt", "mine\n"),
-            read("."),
-        )
-        assert said == [
-            "No line matches 'heron' in 1 file of '.'.",
-            *["read failed: the path leads outside the folder that this agent works in"] * 3,
-            "write failed: the path leads outside the folder that this agent works in",
-            ". is a folder:\nin.txt\nlink.txt",
-        ]
-        assert at.editor.shown[outside] == "heron\n"
-        assert at.editor.client.asked == []
-
-
-async def test_a_document_is_the_file_that_its_name_leads_to(tmp_path: Path) -> None:
-    async with bench(tmp_path / "root") as at:
-        at.file("deep/notes.txt", b"one\n")
-        (at.root / "link.txt").symlink_to(Path("deep", "notes.txt"))
-        uri = at.editor.open(at.root / "link.txt", "unsaved\n")
-        said = await at.run(
-            read("deep/../deep/notes.txt"), read("link.txt"), edit("link.txt", "unsaved", "changed")
-        )
-        assert said[:2] == ["1\tunsaved"] * 2
-        assert at.editor.shown[uri] == "changed\n"
-
-
-@pytest.mark.parametrize(
-    ("data", "shown", "encoding"),
-    [
-        ("one\r\nè\r\n".encode(), "one\r\nè\r\n", "utf-8"),
-        ("one\nè\n".encode("utf-8-sig"), "one\nè\n", "utf-8-sig"),
-        ("one\nè\n".encode("latin-1"), "one\nè\n", "latin-1"),
-    ],
-)
-async def test_encoding_mark_and_line_ends_stay_the_file_s(
-    data: bytes, shown: str, encoding: str, tmp_path: Path
-) -> None:
-    """What was read is still known once it was saved, for it is the same bytes."""
-    async with bench(tmp_path / "root") as at:
-        file = at.file("notes.txt", data)
-        uri = at.editor.open(file, shown)
-        said = await at.run(read("notes.txt"), edit("notes.txt", "one", "two"), read("notes.txt"))
-        assert at.editor.shown[uri] == shown.replace("one", "two")
-        assert said[2] == said[0].replace("one", "two")
-        at.editor.save(uri, file, encoding)
-        [again] = await at.run(edit("notes.txt", "two", "three"))
-        assert again.endswith(UNSAVED)
-        assert at.editor.shown[uri] == shown.replace("one", "three")
-
-
-@pytest.mark.skipif(os.name == "nt", reason="there are no such files")
-async def test_a_document_that_is_no_file_holds_nobody_up(tmp_path: Path) -> None:
-    async with bench(tmp_path / "root") as at:
-        os.mkfifo(at.root / "pipe")
-        at.editor.open(at.root / "pipe", "heron\n")
-        at.editor.open(Path("/dev/zero"), "heron\n")
-        at.editor.open(at.root, "heron\n")
-        assert await at.run(read("pipe"), grep("heron")) == [
-            "read failed: this is neither a file nor a folder (a pipe, socket or device), so it is "
-            "not opened",
-            "There are no files in '.' to search, but for hidden and ignored ones.",
-        ]

@@ -6,14 +6,21 @@ the plain rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from support.daemon import Daemon
+from support.daemon import Daemon, daemon, serving_after
 from support.documents import changing, opening
-from support.model_server import Answer, Request
-from support.person import pair
+from support.model_server import Answer, ModelServer, Request
+from support.person import conversation, on, pair, write_agent
+
+# What a result says where the editor was changed.
+UNSAVED = (
+    "The change is in the editor, unsaved: the file on the disk, which commands see, is as before "
+    "until the person saves it."
+)
 
 # What an editor says that takes edits, and knows versions.
 VERSIONED = {"workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}}}
@@ -135,3 +142,69 @@ class Script:
         before = len(client.of("session/toolResult"))
         await client.request("session/prompt", pair("e", agent, prompt="Go on."))
         return [told["content"] for told in client.of("session/toolResult")[before:]]
+
+
+class Bench:
+    """A folder, an editor, and an agent that changes files without asking."""
+
+    def __init__(self, root: Path, editor: FakeEditor, script: Script) -> None:
+        self.root = root
+        root.mkdir(exist_ok=True)
+        self.editor = editor
+        self._script = script
+
+    async def run(self, *calls: tuple[str, dict[str, Any]]) -> list[str]:
+        return await self._script.run(self.editor.client, *calls)
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.root.iterdir())
+
+    def file(self, name: str, data: bytes) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return path
+
+
+@contextlib.asynccontextmanager
+async def bench(root: Path, capabilities: dict[str, Any] = VERSIONED) -> AsyncIterator[Bench]:
+    write_agent("coder", permissions="auto", sandbox="local", cwd=root)
+    script = Script()
+    async with conversation(script, capabilities=capabilities) as (client, _):
+        yield Bench(root, FakeEditor(client), script)
+
+
+@contextlib.asynccontextmanager
+async def hasty_bench(
+    root: Path, patience: str, capabilities: dict[str, Any] = VERSIONED
+) -> AsyncIterator[Bench]:
+    """The same, with a daemon that waits less for its editor: a module's constant, such as
+    `buffers.SHOWN_SECONDS`.
+    """
+    write_agent("coder", permissions="auto", sandbox="local", cwd=root)
+    script = Script()
+    module, _, name = patience.partition(".")
+    line = f"from treadle.server.editor import {module}; {module}.{name} = 0.05"
+    program = serving_after(root.parent, line)
+    async with (
+        ModelServer(script) as server,
+        daemon(env=on(server), initialize=False, program=program) as client,
+    ):
+        await client.initialize(capabilities=capabilities)
+        yield Bench(root, FakeEditor(client), script)
+
+
+def read(path: str) -> tuple[str, dict[str, Any]]:
+    return "read", {"path": path}
+
+
+def edit(path: str, old: str, new: str) -> tuple[str, dict[str, Any]]:
+    return "edit", {"path": path, "edits": [{"old": old, "new": new}]}
+
+
+def write(path: str, content: str) -> tuple[str, dict[str, Any]]:
+    return "write", {"path": path, "content": content}
+
+
+def grep(pattern: str) -> tuple[str, dict[str, Any]]:
+    return "grep", {"pattern": pattern}
