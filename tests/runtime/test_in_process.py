@@ -13,7 +13,7 @@ import pytest
 from support.daemon import RpcError, daemon
 from support.model_server import ModelServer, memory
 from support.person import on, pair, stored, write_agent
-from support.sessions import Answering
+from support.sessions import Answering, Held
 from support.waiting import PATIENCE_SECONDS
 from treadle import Message, Outcome, Session, ToolCall
 from treadle.errors import (
@@ -30,7 +30,6 @@ from treadle.models.scripted import Reply, Scripted, ScriptedCall
 from treadle.runtime.outbox import StateChanged
 from treadle.runtime.prompt import Steered
 from treadle.thread.replay import load
-from treadle.turn.env import Env
 from treadle.turn.events import ToolCallStarted
 
 
@@ -42,21 +41,6 @@ async def _nothing_is_left() -> AsyncIterator[None]:
     for _ in range(5):
         await asyncio.sleep(0)
     assert asyncio.all_tasks() - before - {asyncio.current_task()} == set()
-
-
-class Held:
-    """A completion that waits for `open` at its first call."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.reached = asyncio.Event()
-        self.open = asyncio.Event()
-
-    async def __call__(self, env: Env) -> None:
-        self.calls += 1
-        self.reached.set()
-        await self.open.wait()
-        await env.append(Message("assistant", f"Answer {self.calls}"))
 
 
 async def resumed(**arguments: Any) -> Session:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.person import stored, write_agent, write_config
-from support.sessions import PAIR, Answering, Watched, ask, prompt, said
+from support.sessions import PAIR, Answering, Held, Watched, ask, prompt, said
 from support.waiting import PATIENCE_SECONDS, until_seen
 from treadle.agents.options import SessionOptions
 from treadle.errors import Busy, InvalidParams, ModelUnreachable, OptionsDiffer, UnknownAgent
@@ -27,23 +27,7 @@ from treadle.thread import outcomes
 from treadle.thread.message import Message
 from treadle.thread.replay import load
 from treadle.thread.thread import Thread
-from treadle.turn.env import Env
 from treadle.turn.events import StepStarted
-
-
-class Held:
-    """A completion that waits for `open` each time it is asked, and counts."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.reached = asyncio.Event()
-        self.open = asyncio.Event()
-
-    async def __call__(self, env: Env) -> None:
-        self.calls += 1
-        self.reached.set()
-        await self.open.wait()
-        await env.append(Message("assistant", f"Answer {self.calls}"))
 
 
 def _once(runtime: Runtime, text: str = "a", **fields: Any) -> asyncio.Task[Outcome]:

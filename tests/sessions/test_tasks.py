@@ -1,9 +1,8 @@
-"""Sub-agents: a task's thread, its events, its bounds and its end, through the daemon."""
+"""Sub-agents: a task's thread, its events and its end, through the daemon."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +11,8 @@ import pytest
 from support.daemon import Daemon, RpcError, daemon
 from support.person import pair, stored, write_config
 from support.scripts import calls, says, scripted_agent
+from support.tasks import lines_of, prompt_parent, results_of
 from support.waiting import until_seen
-
-
-def _lines(agent: str, instance: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in stored(agent, instance).read_bytes().splitlines()]
-
-
-def _texts(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.glob("*.txt"))
-
-
-async def _results(client: Daemon, instance: str, agent: str = "boss") -> list[str]:
-    """Return the results of a session's calls."""
-    read = await client.request("session/read", pair(instance, agent))
-    return [one["content"] for one in read["messages"] if one["role"] == "tool"]
-
-
-async def _prompt(client: Daemon, instance: str, agent: str = "boss", **members: Any) -> Any:
-    return await client.request("session/prompt", pair(instance, agent, prompt="Go.", **members))
 
 
 async def test_a_task_has_a_thread_of_its_own_and_its_last_answer_is_the_result() -> None:
@@ -41,13 +23,13 @@ async def test_a_task_has_a_thread_of_its_own_and_its_last_answer_is_the_result(
     )
     scripted_agent("helper", calls(("todo", {"items": [{"text": "count"}]})), says("One two three"))
     async with daemon() as client:
-        outcome = await _prompt(client, "x")
+        outcome = await prompt_parent(client, "x")
         assert (outcome["text"], outcome["stopReason"], outcome["steps"]) == (
             "It counted.",
             "end_turn",
             2,
         )
-        assert await _results(client, "x") == [
+        assert await results_of(client, "x") == [
             "[task-1, helper: end_turn after 2 model calls]\nOne two three"
         ]
         read = await client.request("session/read", pair("x/task-1", "helper"))
@@ -58,16 +40,16 @@ async def test_a_task_has_a_thread_of_its_own_and_its_last_answer_is_the_result(
             "assistant",
         ]
         assert read["messages"][0]["content"] == "Count to three."
-    header = _lines("helper", "x/task-1")[0]["thread"]
+    header = lines_of("helper", "x/task-1")[0]["thread"]
     assert header["parent"] == {"agent": "boss", "instance": "x"}
-    assert _lines("helper", "x/task-1")[-1]["turn"]["stop_reason"] == "end_turn"
+    assert lines_of("helper", "x/task-1")[-1]["turn"]["stop_reason"] == "end_turn"
 
 
 async def test_a_tasks_events_carry_the_parents_pair_and_its_number() -> None:
     scripted_agent("boss", calls(("task", {"prompt": "Go.", "agent": "helper"})), says("Done."))
     scripted_agent("helper", calls(("todo", {"items": []})), says("Well done."))
     async with daemon() as client:
-        await _prompt(client, "x")
+        await prompt_parent(client, "x")
         told = [
             (event["method"], event["params"].get("task"), event["params"].get("name"))
             for event in client.events
@@ -93,7 +75,7 @@ async def test_a_prompts_own_text_and_progress_are_not_its_tasks() -> None:
     scripted_agent("boss", calls(("task", {"prompt": "Go.", "agent": "helper"})), says("Mine."))
     scripted_agent("helper", says("Not mine."))
     async with daemon() as client:
-        outcome = await _prompt(client, "x", partialResultToken="p")
+        outcome = await prompt_parent(client, "x", partialResultToken="p")
         pieces = [one["value"]["text"] for one in client.of("$/progress")]
     assert ("".join(pieces), outcome["text"]) == ("Mine.", "")
 
@@ -104,9 +86,9 @@ async def test_tasks_of_one_step_run_side_by_side_and_without_places_of_their_ow
     scripted_agent("boss", calls(*several), says("All done."))
     scripted_agent("helper", {"echo": True})
     async with daemon() as client:
-        outcome = await _prompt(client, "x")
+        outcome = await prompt_parent(client, "x")
         assert outcome["text"] == "All done."
-        results = await _results(client, "x")
+        results = await results_of(client, "x")
     assert sorted(text.split("\n")[0] for text in results) == [
         f"[task-{n}, helper: end_turn after 1 model call]" for n in (1, 2, 3)
     ]
@@ -122,7 +104,7 @@ async def test_tasks_are_listed_only_where_they_are_asked_for_and_go_with_their_
         return sorted(f"{one['agent']}:{one['instance']}" for one in found)
 
     async with daemon() as client:
-        await _prompt(client, "x")
+        await prompt_parent(client, "x")
         await client.request("session/resume", pair("x/task-9", "helper"))
         assert await listed(client) == ["boss:x", "helper:x/task-9"]
         assert await listed(client, tasks=True) == ["boss:x", "helper:x/task-1", "helper:x/task-9"]
@@ -135,8 +117,8 @@ async def test_a_parent_in_memory_has_tasks_in_memory() -> None:
     scripted_agent("boss", calls(("task", {"prompt": "Go.", "agent": "helper"})), says("Done."))
     scripted_agent("helper", says("Fine."))
     async with daemon() as client:
-        await _prompt(client, "x")
-        await _prompt(client, "x")
+        await prompt_parent(client, "x")
+        await prompt_parent(client, "x")
         read = await client.request("session/read", pair("x/task-2", "helper"))
         assert [one["content"] for one in read["messages"]] == ["Go.", "Fine."]
         every = (await client.request("session/list", {"tasks": True}))["sessions"]
@@ -147,153 +129,22 @@ async def test_a_parent_in_memory_has_tasks_in_memory() -> None:
     assert not stored("helper", "x/task-1").exists()
 
 
-async def test_a_sub_agent_has_no_tasks_and_no_tool_that_its_parent_lacks(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("secret")
-    scripted_agent(
-        "boss",
-        calls(("task", {"prompt": "Go.", "agent": "helper"})),
-        says("Done."),
-        tools="[task, todo]",
-        permissions="auto",
-    )
-    scripted_agent(
-        "helper",
-        calls(
-            ("task", {"prompt": "Deeper."}),
-            ("read", {"path": "a.txt"}),
-            ("write", {"path": "b.txt", "content": "x"}),
-            ("todo", {"items": []}),
-        ),
-        says("Done."),
-        permissions="auto",
-        sandbox="local",
-        cwd=tmp_path,
-    )
-    async with daemon() as client:
-        await _prompt(client, "x")
-        results = await _results(client, "x/task-1", "helper")
-    assert [text.split(".")[0] for text in results] == [
-        "There is no tool 'task'",
-        "There is no tool 'read'",
-        "There is no tool 'write'",
-        "The list is empty",
-    ]
-    assert _texts(tmp_path) == ["a.txt"]
-
-
-async def test_a_read_only_parent_has_no_child_that_writes(tmp_path: Path) -> None:
-    front = {"sandbox": "local", "cwd": tmp_path}
-    scripted_agent(
-        "boss", calls(("task", {"prompt": "Go.", "agent": "free"})), says("Done."), **front
-    )
-    scripted_agent(
-        "free",
-        calls(("write", {"path": "b.txt", "content": "x"}), ("shell", {"command": "touch c.txt"})),
-        says("Done."),
-        permissions="auto",
-        **front,
-    )
-    async with daemon() as client:
-        await _prompt(client, "x")
-    assert _texts(tmp_path) == []
-
-
-async def test_a_virtual_parent_has_no_local_child(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("secret")
-    scripted_agent(
-        "boss",
-        calls(("task", {"prompt": "Go.", "agent": "free"})),
-        says("Done."),
-        permissions="auto",
-    )
-    scripted_agent(
-        "free",
-        calls(("read", {"path": str(tmp_path / "a.txt")}), ("read", {"path": "a.txt"})),
-        says("Done."),
-        permissions="auto",
-        sandbox="local",
-        cwd=tmp_path,
-    )
-    async with daemon() as client:
-        await _prompt(client, "x")
-        results = await _results(client, "x/task-1", "free")
-    assert len(results) == 2
-    assert not any("secret" in text for text in results)
-
-
-async def test_the_same_agent_works_in_the_same_place(tmp_path: Path) -> None:
-    scripted_agent(
-        "boss",
-        calls(
-            ("write", {"path": "a.txt", "content": "pelican"}),
-            ("task", {"prompt": "Go."}),
-        ),
-        says("Done."),
-        permissions="auto",
-    )
-    async with daemon() as client:
-        # The script begins anew for the task: the same file cannot be written unread.
-        await _prompt(client, "x")
-        results = await _results(client, "x/task-1")
-    assert "read" in results[0]
-    assert results[1].startswith("There is no tool 'task'.")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ({"prompt": "Go.", "agent": "helpr"}, "There is no agent 'helpr'. Did you mean helper?"),
-        ({"prompt": "  "}, "The prompt is empty: say what is to be done."),
-        ({"prompt": "Go.", "agent": "broken"}, "The agent broken cannot do it: broken.md, line 3"),
-        ({"prompt": "Go.", "agent": "keyless"}, "The agent keyless cannot do it: "),
-        ({"prompt": "Go.", "agent": "elsewhere"}, "the agent elsewhere is answered by gpt-x"),
-        ({"prompt": "Go.", "agent": "apart"}, "the agent apart works in a folder of its own"),
-        ({"prompt": "Go.", "agent": "failing"}, "[task-1, failing: error after 1 model call]\nNo."),
-        ({"prompt": "Go.", "agent": "endless"}, "[task-1, endless: max_turns after 2 model calls]"),
-        ({"prompt": "Go.", "agent": "cut"}, "[task-1, cut: max_tokens after 1 model call]\nHalf"),
-    ],
-)
-async def test_every_failure_is_a_result(
-    tmp_path: Path, arguments: dict[str, Any], told: str
-) -> None:
-    mine, other = tmp_path / "mine", tmp_path / "other"
-    mine.mkdir()
-    other.mkdir()
-    scripted_agent("boss", calls(("task", arguments)), says("Well."), cwd=mine)
-    scripted_agent("helper", says("Fine."))
-    scripted_agent("broken", says("Fine."), permissions="all")
-    scripted_agent("apart", says("Fine."), cwd=other)
-    scripted_agent("failing", {"error": {"reason": "model_auth", "message": "No.", "status": 401}})
-    scripted_agent("endless", calls(("todo", {"items": []})), max_turns=2)
-    scripted_agent("cut", says("Half", finish="length"))
-    elsewhere = scripted_agent("elsewhere", says("Fine."))
-    elsewhere.write_text("---\nmodel: gpt-x\nbase_url: http://127.0.0.1:9/v1\n---\nHi\n")
-    elsewhere.with_name("keyless.md").write_text(
-        "---\nmodel: gpt-x\nbase_url: http://127.0.0.1:9/v1\napi_key_env: NOT_THERE\n---\nHi\n"
-    )
-    async with daemon() as client:
-        outcome = await _prompt(client, "x")
-        assert (outcome["text"], outcome["stopReason"]) == ("Well.", "end_turn")
-        (result,) = await _results(client, "x")
-    assert result.startswith(told), result
-
-
 async def test_a_tasks_model_calls_count_as_the_parents_and_one_is_left_to_answer() -> None:
     scripted_agent(
         "boss", calls(("task", {"prompt": "Go.", "agent": "busy"})), says("So far."), max_turns=5
     )
     scripted_agent("busy", calls(("todo", {"items": []})))
     async with daemon() as client:
-        outcome = await _prompt(client, "x")
+        outcome = await prompt_parent(client, "x")
         assert (outcome["text"], outcome["stopReason"], outcome["steps"]) == (
             "So far.",
             "end_turn",
             2,
         )
-        (result,) = await _results(client, "x")
+        (result,) = await results_of(client, "x")
         assert result.startswith("[task-1, busy: max_turns after 3 model calls]")
-        outcome = await _prompt(client, "y", maxTurns=2)
-        (result,) = await _results(client, "y")
+        outcome = await prompt_parent(client, "y", maxTurns=2)
+        (result,) = await results_of(client, "y")
         assert result.startswith("No model calls are left for a task")
         assert outcome["stopReason"] == "end_turn"
     assert not stored("busy", "y/task-1").exists()
@@ -305,13 +156,13 @@ async def test_a_cancel_reaches_the_leaf_and_every_thread_says_so() -> None:
     async with daemon() as client:
         asked = client.ask("session/prompt", pair("x", "boss", prompt="Go."))
         await until_seen(lambda: stored("slow", "x/task-1").exists())
-        await until_seen(lambda: len(_lines("slow", "x/task-1")) > 2)
+        await until_seen(lambda: len(lines_of("slow", "x/task-1")) > 2)
         assert await client.request("session/cancel", pair("x", "boss")) == {
             "cancelled": True,
             "turn": 1,
         }
         assert (await asked)["stopReason"] == "cancelled"
-        assert _lines("slow", "x/task-1")[-1]["turn"]["stop_reason"] == "cancelled"
+        assert lines_of("slow", "x/task-1")[-1]["turn"]["stop_reason"] == "cancelled"
         # Nothing holds it any more.
         await client.request("session/resume", pair("x/task-1", "slow"))
 
@@ -324,11 +175,11 @@ async def test_a_close_and_a_shutdown_end_tasks_as_their_parents() -> None:
             client.ask("session/prompt", pair(instance, "boss", prompt="Go."))
             task = f"{instance}/task-1"
             await until_seen(lambda task=task: stored("slow", task).exists())
-            await until_seen(lambda task=task: len(_lines("slow", task)) > 2)
+            await until_seen(lambda task=task: len(lines_of("slow", task)) > 2)
         await client.request("session/close", pair("x", "boss"))
-        assert _lines("slow", "x/task-1")[-1]["turn"]["stop_reason"] == "closed"
+        assert lines_of("slow", "x/task-1")[-1]["turn"]["stop_reason"] == "closed"
         assert await client.end() == 0
-    assert _lines("slow", "y/task-1")[-1]["turn"]["stop_reason"] == "interrupted"
+    assert lines_of("slow", "y/task-1")[-1]["turn"]["stop_reason"] == "interrupted"
 
 
 async def test_after_a_kill_the_task_is_interrupted_and_the_next_one_has_the_next_number() -> None:
@@ -337,51 +188,18 @@ async def test_after_a_kill_the_task_is_interrupted_and_the_next_one_has_the_nex
     async with daemon() as client:
         client.ask("session/prompt", pair("x", "boss", prompt="Go."))
         await until_seen(lambda: stored("slow", "x/task-1").exists())
-        await until_seen(lambda: len(_lines("slow", "x/task-1")) > 2)
+        await until_seen(lambda: len(lines_of("slow", "x/task-1")) > 2)
         await client.kill()
     scripted_agent("slow", says("Two."))
     assert script.exists()
     async with daemon() as client:
         resumed = await client.request("session/resume", pair("x", "boss"))
         assert resumed["report"]["interruptedTurn"] == 1
-        assert _lines("slow", "x/task-1")[-1]["turn"]["stop_reason"] == "interrupted"
-        await _prompt(client, "x")
-        results = await _results(client, "x")
+        assert lines_of("slow", "x/task-1")[-1]["turn"]["stop_reason"] == "interrupted"
+        await prompt_parent(client, "x")
+        results = await results_of(client, "x")
     assert "interrupted" in results[0]
     assert results[1] == "[task-2, slow: end_turn after 1 model call]\nTwo."
-
-
-async def test_a_person_is_asked_with_the_parents_pair_and_sees_which_task(tmp_path: Path) -> None:
-    front = {"permissions": "ask", "sandbox": "local", "cwd": tmp_path}
-    below = tmp_path / "below"
-    below.mkdir()
-    scripted_agent(
-        "boss",
-        calls(
-            ("task", {"prompt": "Go.", "agent": "same"}),
-        ),
-        calls(("task", {"prompt": "Go.", "agent": "below"})),
-        says("Done."),
-        **front,
-    )
-    write = calls(("shell", {"command": "echo x >> c.txt"}))
-    scripted_agent("same", write, says("Done."), **front)
-    scripted_agent("below", write, says("Done."), **{**front, "cwd": below})
-    async with daemon(initialize=False) as client:
-        client.answers["session/requestPermission"] = lambda _: {"outcome": "allow_session"}
-        experimental = {"treadle": {"requestPermission": True}}
-        await client.initialize(capabilities={"experimental": experimental})
-        await _prompt(client, "x")
-        await _prompt(client, "x")
-    asked = [one["params"] for one in client.asked]
-    assert [
-        (one["agent"], one["instance"], one["turn"], one["task"], one["detail"]) for one in asked
-    ] == [
-        ("boss", "x", 1, 1, "shell: echo x >> c.txt"),
-        ("boss", "x", 1, 2, f"in {below}: shell: echo x >> c.txt"),
-    ]
-    assert (tmp_path / "c.txt").read_text() == "x\nx\n"
-    assert (below / "c.txt").read_text() == "x\nx\n"
 
 
 async def test_a_command_that_a_task_leaves_behind_is_stopped_and_named(tmp_path: Path) -> None:
@@ -392,8 +210,8 @@ async def test_a_command_that_a_task_leaves_behind_is_stopped_and_named(tmp_path
     background = calls(("shell", {"command": "sleep 600", "background": True}))
     scripted_agent("helper", background, says("It runs."), **front)
     async with daemon() as client:
-        await _prompt(client, "x")
-        (result,) = await _results(client, "x")
+        await prompt_parent(client, "x")
+        (result,) = await results_of(client, "x")
     assert result.split("\n") == [
         "[task-1, helper: end_turn after 2 model calls]",
         "[stopped, for it still ran: sleep 600]",
@@ -407,7 +225,7 @@ async def test_a_running_task_can_be_read_and_nobody_else_can_write_it() -> None
     async with daemon() as client:
         asked = client.ask("session/prompt", pair("x", "boss", prompt="Go."))
         await until_seen(lambda: stored("slow", "x/task-1").exists())
-        await until_seen(lambda: len(_lines("slow", "x/task-1")) > 2)
+        await until_seen(lambda: len(lines_of("slow", "x/task-1")) > 2)
         read = await client.request("session/read", pair("x/task-1", "slow"))
         assert [one["content"] for one in read["messages"]] == ["Go."]
         with pytest.raises(RpcError) as refused:

@@ -13,6 +13,7 @@ from treadle.runtime.outbox import Pair, SessionEvent, StateChanged, TurnEnded
 from treadle.runtime.prompt import Outcome, Prompt
 from treadle.runtime.runtime import Runtime
 from treadle.thread.message import Message
+from treadle.turn.env import Env
 
 Answering: TypeAlias = Callable[[Completion], None]
 """Makes a completion every session's model."""
@@ -63,3 +64,18 @@ class Watched(Waitable):
     def states(self) -> list[StateChanged]:
         """The states so far."""
         return [one.payload for one in self.events if isinstance(one.payload, StateChanged)]
+
+
+class Held:
+    """A completion that waits for `open` each time it is asked, and counts."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.reached = asyncio.Event()
+        self.open = asyncio.Event()
+
+    async def __call__(self, env: Env) -> None:
+        self.calls += 1
+        self.reached.set()
+        await self.open.wait()
+        await env.append(Message("assistant", f"Answer {self.calls}"))

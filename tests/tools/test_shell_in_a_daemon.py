@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,12 @@ import pytest
 from support.daemon import Daemon, daemon
 from support.person import pair, stored, write_agent, write_config
 from support.process import children_of, linux_only, posix_only, until_dead
-from support.switchboard import Switchboard, open_switchboard
+from support.switchboard import Switchboard
 from support.waiting import PATIENCE_SECONDS
 
 pytestmark = posix_only
 
 SECRET = "sk-never-to-be-seen-4711"
-
-
-@pytest.fixture
-async def switchboard() -> AsyncIterator[Switchboard]:
-    async with open_switchboard() as board:
-        yield board
 
 
 @pytest.fixture
