@@ -6,6 +6,7 @@ import asyncio
 import os
 import pty
 import signal
+import sys
 from pathlib import Path
 
 from support.chat import READY, Chat, messages
@@ -78,6 +79,34 @@ async def test_a_terminal_that_goes_without_a_signal_ends_the_chat_as_well(tmp_p
         assert await process.wait() == 130
     (draft,) = (tmp_path / "data" / "chat" / "drafts").rglob("*.txt")
     assert draft.read_text() == "half a draft"
+
+
+async def test_what_was_typed_before_the_session_was_open_is_kept_too(tmp_path: Path) -> None:
+    draft = tmp_path / "data/chat/drafts/assistant/default.txt"
+    draft.parent.mkdir(parents=True)
+    draft.write_text("from last time")
+    driver = tmp_path / "driver.py"
+    driver.write_text(
+        "import asyncio\n"
+        "from treadle.cli.chat.conversation import Conversation\n"
+        "from treadle.cli.main import main\n"
+        "Conversation.open = lambda self: asyncio.sleep(3600)\n"
+        "raise SystemExit(main(['chat']))\n"
+    )
+    ours, theirs = pty.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", 'trap "" HUP; exec "$@"', "sh", sys.executable, str(driver)),
+        **dict.fromkeys(("stdin", "stdout", "stderr"), theirs),
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(theirs)
+    await asyncio.to_thread(read_until, ours, "▸".encode())
+    os.write(ours, b"sent early\rhalf a draft")
+    await asyncio.to_thread(read_until, ours, b"draft")
+    os.close(ours)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert await process.wait() == 130
+    assert draft.read_text() == "from last time\nsent early\nhalf a draft"
 
 
 def read_until(descriptor: int, text: bytes) -> None:

@@ -47,11 +47,13 @@ class _Chat:
         self._face = Terminal(History(data), self._keys, self._end, self._typed)
 
     async def run(self, agent: str, instance: str) -> int:
-        with signals(self._interrupt, self._end) as self._bound, warnings_told(self._warn):
-            async with conversation_with(self._face, agent, instance) as self._chat:
-                code = await self._converse(self._chat)
-        self._keep_draft(self._chat.unsent)
-        return code
+        try:
+            with signals(self._interrupt, self._end) as self._bound, warnings_told(self._warn):
+                async with conversation_with(self._face, agent, instance) as self._chat:
+                    return await self._converse(self._chat)
+        finally:
+            if self._chat is not None:
+                self._keep_unsent(self._chat)
 
     async def _converse(self, chat: Conversation) -> int:
         # In this order: the first picture already says what goes on.
@@ -156,5 +158,14 @@ class _Chat:
                 self._keep_draft([])
 
     def _keep_draft(self, unsent: list[str]) -> None:
-        if self._address:
-            self._draft.save("\n".join([*unsent, self._face.buffer.text]))
+        self._draft.save("\n".join([*unsent, self._face.buffer.text]))
+
+    def _keep_unsent(self, chat: Conversation) -> None:
+        """Keep at the end what was never sent, also where the session was never open."""
+        if self._is_open:
+            self._keep_draft(chat.unsent)
+            return
+        self._draft = Draft(self._data, **chat.address)
+        # Nobody has seen the one that lies there.
+        typed = [self._draft.load(), *self._early, self._face.buffer.text]
+        self._draft.save("\n".join(filter(None, typed)))
