@@ -16,7 +16,7 @@
     │   ├── UnknownSession, NoSuchOrdinal, Busy, Overloaded, ShuttingDown
     │   ├── NotRunning, WrongTurn {active}
     │   ├── WouldWiden {field}, OptionsDiffer {field, is, wanted}
-    │   ├── NoModel {how}
+    │   ├── NoModel {how}, McpFailed {server, stderr_tail}
     │   └── ModelError
     │       ├── ModelAuth {status}
     │       ├── ModelRateLimited {retry_after_seconds}
@@ -233,6 +233,15 @@ class NoModel(RequestFailed):
 
     def __init__(self, message: str, *, how: str) -> None:
         super().__init__(message, how=how)
+
+
+class McpFailed(RequestFailed):
+    """An MCP server is not there or does not answer; `stderr_tail` is what it said last."""
+
+    reason = "mcp_failed"
+
+    def __init__(self, message: str, *, server: str, stderr_tail: str | None = None) -> None:
+        super().__init__(message, server=server, stderr_tail=stderr_tail or None)
 
 
 class ModelError(RequestFailed):

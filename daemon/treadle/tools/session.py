@@ -13,6 +13,7 @@ from treadle.tools.commands.running import JobEnd, Jobs
 from treadle.tools.delegate import Delegate
 from treadle.tools.files.changes import Changes
 from treadle.tools.files.seen import Seen
+from treadle.tools.sampling import Sampler
 from treadle.tools.skills import Skill
 from treadle.tools.spill import Spill
 from treadle.tools.todo_list import TodoList
@@ -36,6 +37,7 @@ class ToolSession:
         web: how pages and search results are got.
         skills: those that the agent has.
         delegate: runs tasks; None where nobody does.
+        sampler: has the turn's model answer an MCP server; None where nobody does.
         task: the number of the task whose tools these are; None where it is the session's own.
         elsewhere: where a task's tools act, if not where the session's do; what a person allows
             for the session is told apart by it.
@@ -59,6 +61,7 @@ class ToolSession:
         self.web = Web()
         self.skills: tuple[Skill, ...] = ()
         self.delegate: Delegate | None = None
+        self.sampler: Sampler | None = None
         self.task: int | None = None
         self.elsewhere = ""
 

@@ -61,7 +61,20 @@ class ToolContext:
     progress: Callable[[str, float | None, float | None], None] = _no_progress
 
 
-Handler: TypeAlias = Callable[[Any, ToolContext], Awaitable[str]]
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model gets of a call that is not text alone.
+
+    Args:
+        text: what it reads.
+        blocks: content blocks as a message has them, of what it sees or hears: with their bytes.
+    """
+
+    text: str
+    blocks: tuple[dict[str, Any], ...] = ()
+
+
+Handler: TypeAlias = Callable[[Any, ToolContext], Awaitable[str | Answer]]
 """Runs a call: takes what `Tool.decode` made of the arguments, returns what the model reads.
 
 Contract: may raise anything, and that becomes the call's result: ToolError and OSError with
@@ -143,6 +156,7 @@ class CallEnv:
 
     Attributes:
         content: what the model reads, whether it went well or not.
+        blocks: what it sees or hears beside that, as `Answer` has it.
         ok: it went well.
         truncated: the content is cut.
         if_stopped: what the model reads where the call is stopped now, as long as nothing can
@@ -156,6 +170,7 @@ class CallEnv:
     tool: Tool | None = None
     arguments: Any = field(default=None, repr=False)
     content: str = ""
+    blocks: tuple[dict[str, Any], ...] = ()
     ok: bool = True
     truncated: bool = False
     if_stopped: str | None = None

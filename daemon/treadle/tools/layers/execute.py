@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from treadle.tools.tool import CallEnv, ToolError
+from treadle.tools.tool import Answer, CallEnv, ToolError
 
 
 async def execute(env: CallEnv) -> None:
@@ -20,7 +20,8 @@ async def execute(env: CallEnv) -> None:
     deadline = asyncio.timeout(env.tool.deadline_seconds)
     try:
         async with deadline:
-            env.content = _checked(await env.tool.handler(env.arguments, env.context))
+            answer = _answer(await env.tool.handler(env.arguments, env.context))
+            env.content, env.blocks = answer.text, answer.blocks
     except TimeoutError:
         if not deadline.expired():
             raise
@@ -30,7 +31,9 @@ async def execute(env: CallEnv) -> None:
         ) from None
 
 
-def _checked(content: object) -> str:
-    if not isinstance(content, str):
-        raise TypeError(f"a tool's handler returns text, not {type(content).__name__}")
-    return content
+def _answer(said: object) -> Answer:
+    if isinstance(said, Answer):
+        return said
+    if not isinstance(said, str):
+        raise TypeError(f"a tool's handler returns text, not {type(said).__name__}")
+    return Answer(said)
