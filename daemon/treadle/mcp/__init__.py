@@ -1,1 +1,1 @@
-"""MCP servers: declared, started, called and stopped; the protocol itself is the `mcp` package's."""
+"""MCP servers: declared, started, called and stopped. The `mcp` package speaks the protocol."""

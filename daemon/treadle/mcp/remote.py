@@ -5,7 +5,7 @@ Refuses to know the `mcp` package, so that nothing of weight is loaded for it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
