@@ -150,6 +150,14 @@ class Tool:
             )
 
 
+ToolSource: TypeAlias = Callable[[], Awaitable[Sequence[Tool]]]
+"""Brings tools that come and go, for one pass of a turn.
+
+Contract: raises nothing, waits a bounded moment at most; the order is stable, the names are
+distinct.
+"""
+
+
 @dataclass(slots=True)
 class CallEnv:
     """One call on its way: Validate sets `tool` and `arguments`, what runs sets the rest.

@@ -26,7 +26,7 @@ from treadle.thread.thread import Thread
 from treadle.tools.pipeline import DEFAULT
 from treadle.tools.session import ToolSession
 from treadle.tools.skills import Skill
-from treadle.tools.tool import CallEnv, Tool
+from treadle.tools.tool import CallEnv, Tool, ToolSource
 from treadle.turn.agent import Agent
 from treadle.turn.env import Env
 from treadle.turn.loop import ToolResultLoop
@@ -55,6 +55,7 @@ def default_agent(
     pipeline: App[CallEnv] = DEFAULT,
     skills: Sequence[Skill] = (),
     calls: ModelCalls | None = None,
+    source: ToolSource | None = None,
 ) -> Agent:
     """Stack the layers of an agent that the daemon runs.
 
@@ -73,6 +74,7 @@ def default_agent(
         pipeline: what each call of a tool runs through.
         skills: what the model is told that it can read.
         calls: a count of model calls that others take from too.
+        source: brings further tools for each pass.
     """
     inbox = inbox or Inbox()
     agent = (
@@ -88,7 +90,13 @@ def default_agent(
         agent.use(layer, **options)
     return (
         agent.use(
-            Tools, tools=tools, sandbox=sandbox, policy=policy, session=session, pipeline=pipeline
+            Tools,
+            tools=tools,
+            source=source,
+            sandbox=sandbox,
+            policy=policy,
+            session=session,
+            pipeline=pipeline,
         )
         .use(Retry, max_retries=max_retries)
         .run(completion)

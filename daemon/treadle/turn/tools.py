@@ -21,7 +21,7 @@ from treadle.thread.message import Message, ToolCall
 from treadle.thread.repair import INTERRUPTED_TEXT, NOT_RUN_TEXT
 from treadle.tools.pipeline import DEFAULT, ToolOutcome, run_call
 from treadle.tools.session import ToolSession
-from treadle.tools.tool import CallEnv, Tool, ToolContext
+from treadle.tools.tool import CallEnv, Tool, ToolContext, ToolSource
 from treadle.turn.env import Env
 from treadle.turn.events import ToolCallStarted, ToolResultLanded
 from treadle.turn.progress import Progress
@@ -56,6 +56,8 @@ class Tools:
     Args:
         app: the completion.
         tools: what the model may call; names are distinct.
+        source: brings further tools, which may be others at each pass; one that has the name of
+            one of `tools` is left out.
         sandbox: where they may act; without one an empty, virtual one for each turn.
         policy: what they may do; read-only where nobody says otherwise.
         session: what lives from call to call; without one it lasts as long as this layer.
@@ -67,14 +69,17 @@ class Tools:
         app: App[Env],
         *,
         tools: Sequence[Tool],
+        source: ToolSource | None = None,
         sandbox: Sandbox | None = None,
         policy: Policy | None = None,
         session: ToolSession | None = None,
         pipeline: App[CallEnv] = DEFAULT,
     ) -> None:
-        self._tools = {tool.spec.name: tool for tool in tools}
-        if len(self._tools) != len(tools):
+        self._own = {tool.spec.name: tool for tool in tools}
+        if len(self._own) != len(tools):
             raise ConfigurationError("two tools have the same name; the model could not choose")
+        self._tools = self._own
+        self._source = source
         self._app = app
         self._pipeline = pipeline
         self._context = ToolContext(
@@ -85,6 +90,9 @@ class Tools:
 
     async def __call__(self, env: Env) -> None:
         """Let the model answer, then run what it called."""
+        if self._source is not None:
+            brought = {tool.spec.name: tool for tool in await self._source()}
+            self._tools = {**self._own, **{n: brought[n] for n in brought if n not in self._own}}
         env.tools = [tool.spec for tool in self._tools.values()]
         with env.timed("model_seconds"):
             await self._app(env)
