@@ -67,6 +67,15 @@ class Home(Waitable):
         """Tell whether a server of that name has told this."""
         return any(news in line.news for line in self.servers(name))
 
+    async def kill(self) -> None:
+        """Kill whoever is alive, and see their end."""
+        for line in self.lines:
+            # While its line is there, its number is its own.
+            if line.is_alive and line.pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(line.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+        await self.until(lambda: not any(line.is_alive for line in self.lines))
+
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = Line((await reader.readline()).decode().strip())
         self.lines.append(line)
@@ -93,10 +102,5 @@ async def open_home() -> AsyncIterator[Home]:
         yield home
     finally:
         server.close()
-        for line in home.lines:
-            # While its line is there, its number is its own.
-            if line.is_alive and line.pid is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(line.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-        await home.until(lambda: not any(line.is_alive for line in home.lines))
+        await home.kill()
         await server.wait_closed()

@@ -1,7 +1,7 @@
 """An MCP server on standard input and output that does wrong what its arguments say.
 
-A program, never imported: `python -I -S kit.py NAME PORT [MISDEED[=NUMBER]]...`. It begins in 20 ms,
-for it is what hundreds of tests start.
+A program, never imported: `python -I -S kit.py NAME PORT [MISDEED[=NUMBER]]...`. It begins in
+20 ms, for it is what hundreds of tests start.
 
 Every process of it holds a line to PORT on loopback, which the kernel closes with the process,
 however that dies; whoever listens there has the proof. What it is asked is told on that line too.
