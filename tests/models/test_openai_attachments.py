@@ -126,13 +126,13 @@ async def test_what_cannot_be_shown_is_named_in_a_message_that_is_text(
     assert await encoded([said(LOOK, block)]) == [f"Look:\n{words}"]
 
 
-async def test_an_image_of_another_than_the_person_is_named() -> None:
-    result = Message("tool", [dict(png())], tool_call_id="c")
+async def test_an_image_of_a_models_own_is_named() -> None:
+    answer = Message("assistant", [dict(png())])
     encoder, chosen = HistoryEncoder(), Attachments("m")
-    await encoder.attach([result], chosen.plan([result]), Blobs(None))
-    sent = json.loads(encoder.request("m", [result], []))["messages"]
+    await encoder.attach([answer], chosen.plan([answer]), Blobs(None))
+    sent = json.loads(encoder.request("m", [answer], []))["messages"]
     words = "[image, image/png, 264 bytes, not shown to this model]"
-    assert sent == [{"role": "tool", "tool_call_id": "c", "content": words}]
+    assert sent == [{"role": "assistant", "content": words}]
 
 
 async def test_damaged_bytes_are_named_and_never_sent(tmp_path: Path) -> None:

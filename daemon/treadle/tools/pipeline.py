@@ -16,6 +16,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from treadle.stack.stack import App, Stack
 from treadle.thread.message import ToolCall
@@ -33,13 +34,15 @@ from treadle.tools.tool import CallEnv, Tool, ToolContext
 class ToolOutcome:
     """What a call came to: `content` is what the model reads, whether it went well or not.
 
-    `seconds` is how long it ran, without what it waited before that, such as for a person.
+    `seconds` is how long it ran, without what it waited before that, such as for a person;
+    `blocks` is what the model sees or hears beside the text, with its bytes.
     """
 
     content: str
     ok: bool
     truncated: bool
     seconds: float = field(default=0.0, compare=False)
+    blocks: tuple[dict[str, Any], ...] = ()
 
 
 def default_stack() -> Stack[CallEnv]:
@@ -92,4 +95,4 @@ async def run_call(
             raise
         return ToolOutcome(env.if_stopped, ok=False, truncated=False)
     seconds = time.monotonic() - env.began if env.if_stopped is None else 0.0
-    return ToolOutcome(env.content, env.ok, env.truncated, seconds)
+    return ToolOutcome(env.content, env.ok, env.truncated, seconds, env.blocks)

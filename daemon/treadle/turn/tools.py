@@ -17,7 +17,7 @@ from treadle.permissions.policy import Policy
 from treadle.sandbox.sandbox import Sandbox
 from treadle.sandbox.virtual import VirtualSandbox
 from treadle.stack.stack import App
-from treadle.thread.message import Message, ToolCall
+from treadle.thread.message import Content, Message, ToolCall
 from treadle.thread.repair import INTERRUPTED_TEXT, NOT_RUN_TEXT
 from treadle.tools.pipeline import DEFAULT, ToolOutcome, run_call
 from treadle.tools.session import ToolSession
@@ -115,13 +115,16 @@ class Tools:
             while batch:
                 # Not `await run`: a tool that cancels itself must not seem to cancel the turn.
                 await asyncio.wait({batch[0].task})
-                await _land_first(env, batch)
+                # Landing itself does not suspend, so that no cancel comes in between.
+                outcome = _outcome(batch[0])
+                await env.prepare(_message(batch[0].call, outcome))
+                await _land_first(env, batch, outcome)
         finally:
             try:
                 await _stop(tasks)
             finally:
                 while batch:
-                    await _land_first(env, batch)
+                    await _land_first(env, batch, _outcome(batch[0]))
 
     async def _run(self, env: Env, run: _Run, bound: asyncio.Semaphore) -> ToolOutcome:
         call = run.call
@@ -137,19 +140,22 @@ class Tools:
                 progress.end()
 
 
-async def _land_first(env: Env, batch: deque[_Run]) -> None:
+async def _land_first(env: Env, batch: deque[_Run], outcome: ToolOutcome) -> None:
     """Keep the result of the batch's first call, take the call out, tell whoever listens."""
-    run = batch[0]
-    call = run.call
-    outcome = _outcome(run)
-    await env.append(
-        Message("tool", outcome.content, tool_call_id=call.id, is_error=not outcome.ok)
-    )
+    call = batch[0].call
+    await env.append(_message(call, outcome))
     batch.popleft()
     env.emit(
         "tool_result",
         ToolResultLanded(call, env.messages[-1], outcome.truncated, outcome.seconds),
     )
+
+
+def _message(call: ToolCall, outcome: ToolOutcome) -> Message:
+    content: Content = outcome.content
+    if outcome.blocks:
+        content = [{"type": "text", "text": outcome.content}, *outcome.blocks]
+    return Message("tool", content, tool_call_id=call.id, is_error=not outcome.ok)
 
 
 def _outcome(run: _Run) -> ToolOutcome:

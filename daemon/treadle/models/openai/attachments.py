@@ -110,7 +110,7 @@ class Attachments:
 
     def _note(self, reference: Reference, message: Message, room: _Room) -> str:
         kind = KINDS.get(reference.mime_type)
-        if kind is None or kind in self._withheld or message.role != "user":
+        if kind is None or kind in self._withheld or message.role == "assistant":
             return NOT_SHOWN
         if not room.take(reference.size_bytes):
             return LEFT_OUT
@@ -171,7 +171,9 @@ _NAMES: dict[Kind, re.Pattern[str]] = {
 # How endpoints say that a message's content is to be text, without naming what it is not.
 _ANY_KIND = re.compile(
     r"modal|attachment|content.{0,40}\b(?:type|part|string|array|list)\b"
-    r"|expected (?:a )?string|valid string|must be (?:a )?string",
+    r"|expected (?:a )?string|valid string|must be (?:a )?string"
+    # Some take no user's message after a tool's, in which what a tool brought along is shown.
+    r"|roles?\b.{0,40}\b(?:after|follow|alternate)",
     re.IGNORECASE,
 )
 

@@ -6,6 +6,7 @@ Owns the form of each part. Refuses to know which attachments are shown.
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -34,19 +35,56 @@ def content_of(message: Message, notes: Notes, blobs: Blobs) -> str | list[dict[
     """
     if message.role != "user" or isinstance(message.content, str):
         return None
-    left = iter(notes)
     parts: list[dict[str, Any]] = []
-    for block in message.content:
-        reference = Reference.of(block)
+    for block, reference, why in _noted(message.content, notes):
         if reference is None:
             parts.append(_text(in_words([block])))
-        elif why := next(left):
+        elif why:
             parts.append(_text(worded(reference, why)))
         else:
             parts += _shown(block, reference, blobs)
     if all(part["type"] == "text" for part in parts):
         return "\n".join(part["text"] for part in parts)
     return parts
+
+
+def result_of(message: Message, notes: Notes, blobs: Blobs) -> tuple[str, list[dict[str, Any]]]:
+    """Return a tool's result: its text, and the parts that it cannot hold; it reads, and blocks.
+
+    Endpoints take text alone in a tool's message. What is not shown is named there.
+
+    Args:
+        message: the tool's.
+        notes: for each of its references, why it is left out, if it is.
+        blobs: where the bytes are.
+    """
+    assert not isinstance(message.content, str), "text alone refers to nothing"
+    words: list[str] = []
+    beside: list[dict[str, Any]] = []
+    for block, reference, why in _noted(message.content, notes):
+        if reference is None:
+            words.append(in_words([block]))
+        elif why:
+            words.append(worded(reference, why))
+        else:
+            beside += _shown(block, reference, blobs)
+    if all(part["type"] == "text" for part in beside):
+        return "\n".join((*words, *(part["text"] for part in beside))), []
+    return "\n".join(words) or _ONLY_BESIDE, beside
+
+
+# Some endpoints refuse a result that says nothing.
+_ONLY_BESIDE = "(see below)"
+
+
+def _noted(
+    content: list[dict[str, Any]], notes: Notes
+) -> Iterator[tuple[dict[str, Any], Reference | None, str]]:
+    """Yield each block, what it refers to, and why that is left out, if it is."""
+    left = iter(notes)
+    for block in content:
+        reference = Reference.of(block)
+        yield block, reference, "" if reference is None else next(left)
 
 
 def _shown(block: dict[str, Any], reference: Reference, blobs: Blobs) -> list[dict[str, Any]]:

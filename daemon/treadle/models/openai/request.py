@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,13 +17,17 @@ import msgspec
 from treadle.models.attachments import in_words
 from treadle.models.completion import ToolSpec
 from treadle.models.openai.attachments import Notes
-from treadle.models.openai.parts import content_of
+from treadle.models.openai.parts import content_of, result_of
 from treadle.thread.blobs import Blobs
 from treadle.thread.message import Message, ToolCall, clean
 
 # What every provider takes in the name of a function, in a call of old as in a tool.
 _NAME_CHARACTERS = 64
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+
+# What tools brought beside their text is shown as if a person had sent it: nobody else may show
+# anything to a chat-completions endpoint.
+_FROM_TOOLS = "[Not from the user: what the calls above returned beside their text.]"
 
 # Usage is not sent with a stream unless it is asked for.
 _TAIL = b',"stream":true,"stream_options":{"include_usage":true}}'
@@ -36,10 +41,11 @@ def encode_message(message: Message, content: str | list[dict[str, Any]] | None 
         content: what stands for its content; else that is put into words.
     """
     plain: dict[str, Any]
-    if content is not None:
+    if message.role == "tool":
+        said = in_words(message.content) if content is None else content
+        plain = {"tool_call_id": message.tool_call_id, "content": said}
+    elif content is not None:
         plain = {"content": content}
-    elif message.role == "tool":
-        plain = {"tool_call_id": message.tool_call_id, "content": in_words(message.content)}
     elif message.role != "assistant":
         plain = {"content": in_words(message.content)}
     elif message.tool_calls:
@@ -60,7 +66,7 @@ class HistoryEncoder:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Message, Notes, bytes]] = {}
+        self._known: dict[int, _Encoded] = {}
         self._tools: list[ToolSpec] = []
         self._tools_bytes = b""
 
@@ -77,13 +83,17 @@ class HistoryEncoder:
             plan: what is shown of each, as `Attachments.plan` gives it.
             blobs: where the bytes are.
         """
+        calls: dict[str, str] = {}
         for message in messages:
+            calls.update((call.id, call.name) for call in message.tool_calls)
             notes = plan.get(id(message))
             known = self._known.get(id(message))
-            if notes is None or (known is not None and known[1] == notes):
+            if notes is None or (known is not None and known.notes == notes):
                 continue
-            encoded = await asyncio.to_thread(_encode_attached, message, notes, blobs)
-            self._known[id(message)] = (message, notes, encoded)
+            caller = calls.get(message.tool_call_id, "a tool")
+            self._known[id(message)] = await asyncio.to_thread(
+                _encode_attached, message, notes, blobs, caller
+            )
 
     def request(self, model: str, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> bytes:
         """Return the body of a streaming request."""
@@ -95,10 +105,10 @@ class HistoryEncoder:
     def _messages(self, messages: Sequence[Message]) -> bytes:
         before, now = self._known, {}
         for message in messages:
-            # The message is kept beside its bytes, so that its identity is not given away.
-            now[id(message)] = before.get(id(message)) or (message, (), encode_message(message))
+            known = before.get(id(message))
+            now[id(message)] = known or _Encoded(message, (), encode_message(message))
         self._known = now
-        return b",".join(filter(None, (now[id(message)][2] for message in messages)))
+        return b",".join(_in_order([now[id(message)] for message in messages]))
 
     def _encoded_tools(self, tools: Sequence[ToolSpec]) -> bytes:
         if self._tools != list(tools):
@@ -107,8 +117,48 @@ class HistoryEncoder:
         return self._tools_bytes
 
 
-def _encode_attached(message: Message, notes: Notes, blobs: Blobs) -> bytes:
-    return encode_message(message, content_of(message, notes, blobs))
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """A message, which is kept so that its identity is not given away, and its bytes.
+
+    `beside` is what a tool's message cannot hold: parts of a user's, joined by commas.
+    """
+
+    message: Message
+    notes: Notes
+    data: bytes
+    beside: bytes = b""
+
+
+def _in_order(encoded: Sequence[_Encoded]) -> Iterator[bytes]:
+    """Yield messages as they are sent: what tools show follows the last result of their batch."""
+    beside: list[bytes] = []
+    for each in encoded:
+        if beside and each.message.role != "tool":
+            yield _from_tools(beside)
+            beside = []
+        if each.data:
+            yield each.data
+        if each.beside:
+            beside.append(each.beside)
+    if beside:
+        yield _from_tools(beside)
+
+
+def _from_tools(beside: Sequence[bytes]) -> bytes:
+    head = _encode({"type": "text", "text": _FROM_TOOLS})
+    return b'{"role":"user","content":[%b]}' % b",".join((head, *beside))
+
+
+def _encode_attached(message: Message, notes: Notes, blobs: Blobs, caller: str) -> _Encoded:
+    if message.role != "tool":
+        encoded = encode_message(message, content_of(message, notes, blobs))
+        return _Encoded(message, notes, encoded)
+    text, parts = result_of(message, notes, blobs)
+    if parts:
+        parts.insert(0, {"type": "text", "text": f"From {caller}, call {message.tool_call_id}:"})
+    # Without the brackets of a list: those of one batch are joined.
+    return _Encoded(message, notes, encode_message(message, text), _encode(parts)[1:-1])
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class TellFailures:
 
 
 def _fail(env: CallEnv, content: str) -> None:
-    env.content, env.ok = content, False
+    env.content, env.blocks, env.ok = content, (), False
 
 
 def _is_cancelled() -> bool:
