@@ -89,9 +89,9 @@ class _Reading:
     def say(self, text: str) -> None:
         """Add text, as far as there is room."""
         # Redacted before it is cut: half a secret is not recognised any more.
-        kept = text
         if len(text) > self._left_characters:
-            kept = known().redact(text)[: self._left_characters]
+            text = known().redact(text)
+        kept = text[: self._left_characters]
         self._left_characters -= len(kept)
         self._cut_characters += len(text) - len(kept)
         if kept:

@@ -197,8 +197,8 @@ def tool(
     Its name is the function's, its description the docstring's text before `Args:`, its schema
     comes from the annotations. Arguments are described by the docstring's `Args:` or by
     `Annotated[..., msgspec.Meta(description=…)]`. A parameter `context` receives the
-    ToolContext. What the function returns is what the model reads, as JSON unless it is text.
-    A plain `def` runs in a worker thread.
+    ToolContext. What the function returns is what the model reads, as JSON unless it is text or an
+    Answer. A plain `def` runs in a worker thread.
 
     Args:
         capability: what it needs to be allowed: read, write, shell, network, fetch or mcp.
@@ -226,13 +226,13 @@ def tool(
 
 
 def _handler(function: Callable[..., Any], signature: Signature) -> Handler:
-    async def handle(arguments: Any, context: ToolContext) -> str:
+    async def handle(arguments: Any, context: ToolContext) -> str | Answer:
         named = {name: getattr(arguments, name) for name in signature.arguments}
         if signature.takes_context:
             named["context"] = context
         if inspect.iscoroutinefunction(function):
-            return _as_text(await function(**named))
-        return _as_text(await asyncio.to_thread(_call, function, named))
+            return _said(await function(**named))
+        return _said(await asyncio.to_thread(_call, function, named))
 
     return handle
 
@@ -249,5 +249,5 @@ def _call(function: Callable[..., Any], named: dict[str, Any]) -> Any:
         raise RuntimeError("the tool raised StopIteration") from error
 
 
-def _as_text(result: Any) -> str:
-    return result if isinstance(result, str) else msgspec.json.encode(result).decode()
+def _said(result: Any) -> str | Answer:
+    return result if isinstance(result, str | Answer) else msgspec.json.encode(result).decode()
