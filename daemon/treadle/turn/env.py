@@ -17,7 +17,7 @@ from treadle.secrets import SecretStream, known
 from treadle.stack.events import Events
 from treadle.thread.attachments import brings_bytes
 from treadle.thread.blobs import Blobs
-from treadle.thread.message import Message
+from treadle.thread.message import Message, Usage
 from treadle.thread.records import StopReason
 from treadle.turn.events import TurnDone
 
@@ -54,6 +54,7 @@ class Env:
         thread: where messages are kept; set by SessionLog.
         done: how the turn ended; set by whoever records that, so that it is decided once.
         model_calls: how many were announced; one that is made again counts once.
+        beside: what model calls beside the conversation cost; the turn's usage counts it too.
         deltas: how many were emitted.
         turn_start: where in `messages` this turn's own begin, its input first.
         asked: how many messages the input is.
@@ -70,6 +71,7 @@ class Env:
     thread: Thread | None = None
     done: TurnDone | None = None
     model_calls: int = 0
+    beside: Usage = field(default_factory=Usage)
     deltas: int = 0
     turn_start: int = 0
     asked: int = field(init=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from treadle.thread.message import Usage
 from treadle.thread.records import StopReason
 from treadle.turn.env import Env
 from treadle.turn.events import TurnDone
@@ -29,7 +28,7 @@ def turn_done(env: Env, error: BaseException | None = None) -> TurnDone:
     return TurnDone(
         stop_reason=_stop_reason(env, error),
         text=said[-1].text if said else "",
-        usage=sum((message.usage for message in said if message.usage), Usage()),
+        usage=sum((message.usage for message in said if message.usage), env.beside),
         # A call that failed said nothing; a completion of one's own may announce nothing.
         steps=max(env.model_calls, len(said)),
         error=error,
