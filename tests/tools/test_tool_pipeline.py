@@ -13,10 +13,15 @@ from msgspec import Meta
 
 from treadle.models.completion import ToolSpec
 from treadle.sandbox.virtual import VirtualSandbox
+from treadle.stack.stack import App, Stack
+from treadle.thread.attachments import attachment
 from treadle.thread.message import ToolCall
+from treadle.tools.layers.execute import execute
+from treadle.tools.layers.failures import TellFailures
+from treadle.tools.layers.validate import Validate
 from treadle.tools.limits import RESULT_LIMIT_BYTES
 from treadle.tools.pipeline import ToolOutcome, run_call
-from treadle.tools.tool import Tool, ToolContext, ToolError, tool
+from treadle.tools.tool import Answer, CallEnv, Tool, ToolContext, ToolError, tool
 
 deterministic = settings(derandomize=True, database=None, deadline=None)
 
@@ -198,3 +203,40 @@ async def test_a_long_failure_is_bounded_too() -> None:
     outcome = await _failure_of(ToolError("x" * 100_000))
     assert (outcome.ok, outcome.truncated) == (False, True)
     assert len(outcome.content.encode()) == RESULT_LIMIT_BYTES
+
+
+async def test_what_a_call_brings_along_is_part_of_its_outcome_unless_it_fails() -> None:
+    image = attachment("image", b"\x89PNG\r\n\x1a\n", "image/png")
+
+    async def shoot(arguments: object, context: ToolContext) -> Answer:
+        return Answer("", (image,))
+
+    class Fails:
+        def __init__(self, app: App[CallEnv]) -> None:
+            self._app = app
+
+        async def __call__(self, env: CallEnv) -> None:
+            await self._app(env)
+            raise ToolError("it was no photograph")
+
+    odd = _tool(shoot)
+    stack = Stack[CallEnv]().use(TellFailures).use(Fails).use(Validate).run(execute).build()
+    assert await _outcome(ToolCall("1", "odd"), odd) == ToolOutcome(
+        "(no output)", ok=True, truncated=False, blocks=(image,)
+    )
+    assert await run_call(ToolCall("1", "odd"), {"odd": odd}, CONTEXT, stack) == ToolOutcome(
+        "it was no photograph", ok=False, truncated=False
+    )
+
+
+async def test_a_python_function_may_bring_something_along_too() -> None:
+    image = attachment("image", b"\x89PNG\r\n\x1a\n", "image/png")
+
+    @tool(capability="read")
+    def shoot() -> Answer:
+        """Take a photograph."""
+        return Answer("a shot", (image,))
+
+    assert await _outcome(ToolCall("1", "shoot"), shoot) == ToolOutcome(
+        "a shot", ok=True, truncated=False, blocks=(image,)
+    )
