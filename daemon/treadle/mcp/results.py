@@ -28,8 +28,9 @@ MAX_ATTACHED_BYTES = 20 << 20
 # A call that brings more is a mistake, or is meant to fill a disk with small files.
 MAX_ATTACHED = 32
 
-# No more of a text is kept anywhere, so nothing more of it is copied about.
-MAX_TEXT_CHARACTERS = KEPT_FILE_BYTES
+# No more of a text is kept anywhere, so nothing more of it is copied about; there is room left to
+# say so.
+MAX_TEXT_CHARACTERS = KEPT_FILE_BYTES - 1024
 
 # So much is looked through while the daemon waits; the rest belongs in a worker thread.
 INLINE_CHARACTERS = 64 << 10
