@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.approving import AGENT, approvals, careful_agent, decisions, write
+from support.chat import resting
 from support.tmux import CHAT, Tmux, tmux
 from support.waiting import PATIENCE_SECONDS
 
@@ -135,6 +136,7 @@ async def test_a_chat_asks_in_the_conversation(term: str, tmp_path: Path) -> Non
         await terminal.sees("wants: write b.txt")
         terminal.type("n", "Enter")
         await terminal.sees("Done.")
+        await _ready(terminal, term)
         terminal.type("/quit", "Enter")
         assert await terminal.exit_code() == 0
     assert [path.name for path in work.iterdir()] == ["a.txt"]
@@ -144,7 +146,7 @@ async def _ready(terminal: Tmux, term: str) -> None:
     if term == "dumb":
         await terminal.until(lambda screen: screen.rstrip().endswith("\n>"))
     else:
-        await terminal.sees("/help")
+        await terminal.sees(resting(model="script.jsonl"))
 
 
 def test_a_chat_without_a_terminal_denies_and_goes_on(tmp_path: Path) -> None:
