@@ -48,7 +48,7 @@ def test_the_shell_script_in_the_readme_is_that_of_the_example() -> None:
 
 def test_the_readme_names_every_method_and_no_other() -> None:
     table = "".join(line for line in README.splitlines() if line.startswith("| `"))
-    named = set(re.findall(r"`((?:agent|session)/\w+)`", table))
+    named = set(re.findall(r"`((?:agent|mcp|session)/\w+)`", table))
     assert named == {*own_names("request"), *own_names("event")} - {"session/state"}
 
 

@@ -15,6 +15,7 @@ from treadle.protocol import (
     client,
     editor,
     lifecycle,
+    mcp,
     methods,
     notifications,
     sessions,
@@ -23,7 +24,7 @@ from treadle.protocol.base import WireStruct
 from treadle.protocol.methods import METHODS, Method, own_names
 from treadle.server.handlers import HANDLERS
 
-MODULES = (agents, base, client, editor, lifecycle, notifications, sessions)
+MODULES = (agents, base, client, editor, lifecycle, mcp, notifications, sessions)
 
 # What has a reply: the client's requests, and ours.
 ASKING = ("request", "client_request")
@@ -51,7 +52,7 @@ def test_every_request_has_a_handler_and_every_handler_a_row() -> None:
 
 def test_what_initialize_announces_is_the_table_without_what_is_lsps() -> None:
     announced = {*own_names("request"), *own_names("event"), *own_names("client_request")}
-    ours = {name for name in METHODS if name.startswith(("agent/", "session/"))}
+    ours = {name for name in METHODS if name.startswith(("agent/", "mcp/", "session/"))}
     assert announced == ours | {"workspace/requestTrust"}
     assert own_names("notification") == []
 

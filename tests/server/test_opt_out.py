@@ -10,9 +10,12 @@ import pytest
 from support.daemon import Daemon, daemon
 from treadle.protocol.methods import own_names
 
-# What the turn below causes: agents change by themselves, and its tool has no progress to tell.
+# What the turn below causes: agents change by themselves, its tool has no progress to tell, and
+# there is no MCP server.
 OF_A_TURN = [
-    name for name in own_names("event") if name not in ("agent/changed", "session/toolProgress")
+    name
+    for name in own_names("event")
+    if name not in ("agent/changed", "mcp/status", "session/toolProgress")
 ]
 
 PAIR = {"agent": "assistant", "instance": "a"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from treadle.protocol import agents, client, editor, lifecycle, notifications, sessions
+from treadle.protocol import agents, client, editor, lifecycle, mcp, notifications, sessions
 from treadle.protocol.base import Empty, WireStruct
 
 PROTOCOL_VERSION = 1
@@ -62,6 +62,10 @@ _ROWS = (
     Method("session/fork", "request", sessions.ForkParams, sessions.ResumeResult, lane=True),
     Method("session/rewind", "request", sessions.RewindParams, sessions.RewindResult, lane=True),
     Method("session/delete", "request", sessions.DeleteParams, sessions.DeleteResult),
+    Method("mcp/list", "request", mcp.McpListParams, mcp.McpListResult),
+    Method("mcp/prompts", "request", mcp.McpAskParams, mcp.McpPromptsResult),
+    Method("mcp/prompt", "request", mcp.McpPromptParams, mcp.McpPromptResult),
+    Method("mcp/resources", "request", mcp.McpAskParams, mcp.McpResourcesResult),
     Method("agent/changed", "event", agents.AgentChangedNotification),
     Method("session/state", "event", notifications.StateNotification),
     Method("session/delta", "event", notifications.DeltaNotification),
@@ -70,6 +74,7 @@ _ROWS = (
     Method("session/toolProgress", "event", notifications.ToolProgressNotification),
     Method("session/retrying", "event", notifications.RetryingNotification),
     Method("session/done", "event", notifications.DoneNotification),
+    Method("mcp/status", "event", mcp.McpStatusNotification),
     Method(
         "session/requestPermission",
         "client_request",

@@ -58,6 +58,13 @@ class ResumeParams(Address):
     options: WireOptions | None = None
 
 
+class ResumedServer(WireStruct):
+    """An MCP server of the session, and what it does; `mcp/list` tells more."""
+
+    server: str
+    state: Literal["starting", "ready", "failed", "restarting", "stopped"]
+
+
 class ResumeResult(WireStruct):
     """The session, open; `created` says that its thread is new.
 
@@ -68,7 +75,7 @@ class ResumeResult(WireStruct):
     state: State
     thread: ThreadInfo
     report: ResumeReport
-    mcp: list[Any]
+    mcp: list[ResumedServer]
     allowed: list[str] = []
 
 
@@ -187,11 +194,17 @@ class CloseParams(Address):
 
 
 class ReleasedServer(WireStruct):
-    """An MCP server that was stopped, and how it ended."""
+    """An MCP server that was stopped, and how it ended.
+
+    `pid` and `exit` are null for one that is no process of ours; `exit` is negative for a signal,
+    null too where it could not be ended. `by` says what ended it: the end of its input, or what
+    had to follow.
+    """
 
     server: str
-    pid: int
+    pid: int | None
     exit: int | None
+    by: Literal["exit", "end_of_input", "terminate", "kill"]
 
 
 class ReleasedProcess(WireStruct):

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from treadle.agents.options import SessionOptions
 from treadle.errors import StorageDegraded, TreadleError
+from treadle.mcp.session_servers import SessionServers
+from treadle.mcp.status import ServerEnd
 from treadle.runtime.opened import Opened, Terms, open_session
 from treadle.runtime.outbox import Pair, Storage
 from treadle.runtime.recovery import Recovery
@@ -36,10 +38,12 @@ class Closed:
     Args:
         was_open: there was something to give back.
         jobs: the commands that ran and were stopped.
+        servers: the MCP servers that were stopped.
     """
 
     was_open: bool
     jobs: tuple[JobEnd, ...] = ()
+    servers: tuple[ServerEnd, ...] = ()
 
     def __bool__(self) -> bool:
         return self.was_open
@@ -81,6 +85,11 @@ class Holding:
     def thread(self) -> Thread | None:
         """The thread that is held; to be read, never changed."""
         return self.opened.thread if self.opened else None
+
+    @property
+    def servers(self) -> SessionServers | None:
+        """The MCP servers, while something is held."""
+        return None
 
     @property
     def storage(self) -> Storage:

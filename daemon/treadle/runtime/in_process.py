@@ -15,6 +15,7 @@ from typing import Self
 from treadle.agents.options import SessionOptions
 from treadle.errors import ConfigurationError
 from treadle.folders import find_folders
+from treadle.mcp.status import ServerStatus
 from treadle.models.completion import Delta
 from treadle.permissions.modes import PermissionMode
 from treadle.runtime import session as in_runtime
@@ -42,6 +43,7 @@ _NAMES: dict[type, str] = {
     Retrying: "retrying",
     TurnEnded: "done",
     StateChanged: "state",
+    ServerStatus: "mcp",
 }
 
 
@@ -130,7 +132,8 @@ class Session:
     def on(self, name: str, fn: Subscriber) -> Self:
         """Subscribe `fn(session, payload)` to an event.
 
-        The events are `state`, and of a turn `delta`, `tool_call`, `tool_progress`,
+        The events are `state`, `mcp` (how one of the session's own MCP servers is doing, a
+        `ServerStatus`), and of a turn `delta`, `tool_call`, `tool_progress`,
         `tool_result`, `retrying`, `task` and `done`, with the payloads that an agent's `on`
         gives.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from treadle.errors import TreadleError
+from treadle.mcp.status import ServerStatus
 from treadle.models.completion import Delta
 from treadle.turn.events import (
     Retrying,
@@ -57,7 +58,7 @@ class TurnEnded:
 TurnPayload: TypeAlias = (
     Delta | ToolCallStarted | ToolProgressed | ToolResultLanded | Retrying | TurnEnded
 )
-Payload: TypeAlias = StateChanged | TurnPayload
+Payload: TypeAlias = StateChanged | ServerStatus | TurnPayload
 # What is told of a task; its end is the result of the call that gave it.
 TASK_PAYLOADS = (Delta, ToolCallStarted, ToolProgressed, ToolResultLanded, Retrying)
 

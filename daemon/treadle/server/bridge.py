@@ -11,6 +11,7 @@ from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition
 from treadle.agents.options import SessionOptions, advertised_tools
 from treadle.errors import TreadleError
+from treadle.mcp.status import ServerStatus
 from treadle.models.completion import Delta
 from treadle.protocol import notifications as wire
 from treadle.protocol.agents import AgentInfo, ProblemInfo
@@ -37,6 +38,12 @@ from treadle.runtime.prompt import Outcome, Steered
 from treadle.runtime.runtime import SessionSummary
 from treadle.secrets import known
 from treadle.server.blocks import shown_content
+from treadle.server.bridge_mcp import (
+    declared_by,
+    released_servers,
+    resumed_servers,
+    status_of_session,
+)
 from treadle.server.wire.envelope import error_members
 from treadle.thread.history import Placed
 from treadle.thread.message import Usage
@@ -65,7 +72,8 @@ def close_result(closed: Closed) -> CloseResult:
         ReleasedProcess(pid=job.pid, command=_beginning(job.command), exit=job.exit_code)
         for job in closed.jobs
     ]
-    return CloseResult(closed=closed.was_open, released=Released(servers=[], processes=processes))
+    released = Released(servers=released_servers(closed.servers), processes=processes)
+    return CloseResult(closed=closed.was_open, released=released)
 
 
 def _beginning(command: str) -> str:
@@ -128,7 +136,7 @@ def agent_info(
         permissions=definition.permissions,
         sandbox=definition.sandbox,
         tools=[tool.spec.name for tool in advertised_tools(definition, config)],
-        mcp_servers=[],
+        mcp_servers=[each.name for each in declared_by(definition)],
         source=str(definition.source),
         workspace=None if definition.workspace is None else str(definition.workspace),
         missing_variable=missing_variable,
@@ -163,7 +171,12 @@ def resume_report(thread: Thread) -> ResumeReport:
 
 
 def resume_result(
-    thread: Thread, state: State, *, created: bool, allowed: Sequence[str] = ()
+    thread: Thread,
+    state: State,
+    *,
+    created: bool,
+    servers: Sequence[ServerStatus] = (),
+    allowed: Sequence[str] = (),
 ) -> ResumeResult:
     """Answer whoever opened a session."""
     return ResumeResult(
@@ -171,7 +184,7 @@ def resume_result(
         state=state,
         thread=thread_info(thread),
         report=resume_report(thread),
-        mcp=[],
+        mcp=resumed_servers(servers),
         allowed=[_beginning(text) for text in allowed],
     )
 
@@ -264,6 +277,8 @@ def notification(event: SessionEvent) -> tuple[str, WireStruct]:
         "turn": event.turn,
         "task": event.task,
     }
+    if isinstance(payload, ServerStatus):
+        return "mcp/status", status_of_session(event, payload)
     if isinstance(payload, StateChanged):
         return "session/state", wire.StateNotification(
             **address, state=payload.state, queued=payload.queued, storage=payload.storage

@@ -66,7 +66,13 @@ async def resume(params: ResumeParams, peer: Peer) -> ResumeResult:
     """Find or create the session and open it."""
     session = peer.session(pair_of(params))
     thread, created = await session.resume(options_of(params.options), peer.default_cwd)
-    return resume_result(thread, session.state, created=created, allowed=session.allowed)
+    return resume_result(
+        thread,
+        session.state,
+        created=created,
+        servers=session.mcp_statuses(),
+        allowed=session.allowed,
+    )
 
 
 @handles("session/prompt")
