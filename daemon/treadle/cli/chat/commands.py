@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from treadle.cli import exit_codes
-from treadle.cli.chat import wording
+from treadle.cli.chat import servers, wording
 from treadle.cli.chat.items import Listing, Note, Thought
 from treadle.cli.chat.remembered import items_of
+from treadle.cli.chat.usage import UsageError
 from treadle.tools.nearest import did_you_mean
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 READ_MESSAGES = 10
 # A list that is longer scrolls away; `treadle sessions list` has all of it.
 LISTED_SESSIONS = 40
-
-
-class UsageError(Exception):
-    """A command was not understood; the message says what there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +49,8 @@ async def run(chat: Conversation, line: str) -> None:
         RemoteError: the daemon refused what it needs.
     """
     name, _, rest = line.strip().partition(" ")
+    if servers.SEPARATOR in name and await servers.send_prompt(chat, name, rest):
+        return
     if name not in _BY_NAME:
         raise UsageError(
             f"there is no {name}.{did_you_mean(name, _BY_NAME)} /help lists what there is; "
@@ -150,6 +149,14 @@ async def _reasoning(chat: Conversation, words: list[str]) -> None:
         )
 
 
+async def _mcp(chat: Conversation, words: list[str]) -> None:
+    await servers.show_servers(chat)
+
+
+async def _prompts(chat: Conversation, words: list[str]) -> None:
+    await servers.show_prompts(chat)
+
+
 async def _quit(chat: Conversation, words: list[str]) -> None:
     chat.leave(exit_codes.OK)
 
@@ -161,6 +168,8 @@ COMMANDS = (
     Command("/open [AGENT] INSTANCE", "go to another session, or begin one", _open),
     Command("/read [N]", "the thread's last messages", _read),
     Command("/reasoning [on|off]", "the last reasoning in full; on: always", _reasoning),
+    Command("/mcp", "the agent's MCP servers, and how they are doing", _mcp),
+    Command("/prompts", "what those have ready; /SERVER__PROMPT [WORDS] says one", _prompts),
     Command("/close", "give the session back; the next word opens it again", _close),
     Command("/quit", "leave; the thread stays", _quit),
 )

@@ -18,6 +18,7 @@ from treadle.cli.chat.asking import Asking
 from treadle.cli.chat.hearing import Hearing
 from treadle.cli.chat.items import Face, Note, Said
 from treadle.cli.chat.remembered import items_of, last_exchange
+from treadle.cli.chat.usage import UsageError
 from treadle.cli.client import Client, RemoteError, local_client
 from treadle.cli.prompt import EMBEDDED_NOTE
 
@@ -73,6 +74,26 @@ class Conversation:
             RemoteError: it was answered with an error.
         """
         return await self.ask(method, {**self.address, **params})
+
+    async def send(self, prompt: str | list[dict[str, Any]], typed: str) -> None:
+        """Send a prompt and wait for its outcome.
+
+        Args:
+            prompt: text, or content blocks.
+            typed: the words that it came of, which are given back where its turn never begins.
+
+        Raises:
+            RemoteError: the turn ended with an error.
+        """
+        self.activity.prompt_begins()
+        try:
+            result = await self.ask_here("session/prompt", prompt=prompt)
+        finally:
+            self.activity.prompt_ends()
+        if result.get("messages") is None:
+            self.unsent.append(typed)
+        elif result["text"]:
+            self._note_embedded()
 
     async def last_messages(self, number: int) -> list[Any]:
         """Return the last messages of the conversation, at most `number`, oldest first.
@@ -145,7 +166,7 @@ class Conversation:
         self.face.show(Said(text, typed=True))
         if self.asking.take(text):
             return
-        self._start(self._steer(text) if self.activity.is_turn else self._prompt(text))
+        self._start(self._steer(text) if self.activity.is_turn else self.send(text, text))
 
     def interrupt(self) -> None:
         """Cancel the turn, if one runs; the second time in a row, leave."""
@@ -177,8 +198,12 @@ class Conversation:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def take(self, method: str, params: dict[str, Any]) -> None:
-        """Take a notification of the daemon; those of other sessions are not for us."""
-        if all(params.get(key) == value for key, value in self.address.items()):
+        """Take a notification of the daemon; those of other sessions are not for us.
+
+        What has no instance is about all sessions of the agent: of servers that they share.
+        """
+        about = {"instance": self.address["instance"], **params}
+        if all(about.get(key) == value for key, value in self.address.items()):
             self.hearing.take(method, params)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -192,7 +217,7 @@ class Conversation:
             await work
         except RemoteError as error:
             self.hearing.tell_error(error.error)
-        except commands.UsageError as error:
+        except UsageError as error:
             self.hearing.count(exit_codes.USAGE)
             self.face.show(Note(str(error), "error"))
         except Exception as error:
@@ -206,17 +231,6 @@ class Conversation:
             await commands.run(self, line)
         finally:
             self.activity.rest()
-
-    async def _prompt(self, text: str) -> None:
-        self.activity.prompt_begins()
-        try:
-            result = await self.ask_here("session/prompt", prompt=text)
-        finally:
-            self.activity.prompt_ends()
-        if result.get("messages") is None:
-            self.unsent.append(text)
-        elif result["text"]:
-            self._note_embedded()
 
     async def _steer(self, text: str) -> None:
         await self.ask_here("session/steer", text=text)

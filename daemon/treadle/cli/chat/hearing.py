@@ -44,6 +44,7 @@ class Hearing:
         self._reasoning: list[str] = []
         self._reasoning_since = 0.0
         self._state = ""  # of the session, as it was last told
+        self._unwell: dict[str, str] = {}  # servers that do not work, and what was told of them
         self._told: object = None  # the error that the last turn ended with
 
     def take(self, method: str, params: dict[str, Any]) -> None:
@@ -128,6 +129,15 @@ class Hearing:
         if told := wording.early_end(params["stopReason"]):
             self._face.show(Note(told, "warning"))
 
+    def _on_server(self, params: dict[str, Any]) -> None:
+        """Tell that a server does not work, once until it is well again."""
+        server, state = params["server"], params["state"]
+        if state not in ("failed", "restarting"):
+            self._unwell.pop(server, None)
+        elif self._unwell.get(server) != state:
+            self._unwell[server] = state
+            self._face.show(Note(wording.unwell(params)))
+
     def _end_thought(self) -> None:
         if not self._reasoning:
             return
@@ -149,4 +159,5 @@ _HANDLERS = {
     "session/toolResult": Hearing._on_tool_result,
     "session/retrying": Hearing._on_retrying,
     "session/done": Hearing._on_done,
+    "mcp/status": Hearing._on_server,
 }

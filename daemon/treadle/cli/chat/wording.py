@@ -17,6 +17,10 @@ ARGUMENTS_CHARACTERS = 60
 LINE_CHARACTERS = 1000
 
 
+# Two lines of the usual width: an error is read, what follows it is for `treadle mcp check`.
+ONE_LINE_CHARACTERS = 160
+
+
 def duration(seconds: float) -> str:
     """Say how long something took."""
     if seconds < 1:
@@ -99,6 +103,14 @@ def retrying(params: Mapping[str, Any]) -> str:
     return f"{why}; attempt {params.get('attempt', '')} failed, trying again in {wait}"
 
 
+def unwell(params: Mapping[str, Any]) -> str:
+    """Say on one line that an MCP server has failed, or is started again."""
+    does = "is started again" if params["state"] == "restarting" else "failed"
+    error = " ".join(str(params.get("error") or "").split())
+    told = f"MCP server {params['server']} {does}" + (f": {error}" if error else "")
+    return shorten(told, ONE_LINE_CHARACTERS)
+
+
 def where_it_was(opened: Mapping[str, Any]) -> str:
     """Say what a session that was just opened has in its thread."""
     thread = opened["thread"]
@@ -151,6 +163,7 @@ _HINTS = {
     "model_rate_limited": "wait a little, then say it again",
     "model_unreachable": "check that the endpoint runs and that base_url is right",
     "model_stream_broken": "what had been said is kept; say “go on” to continue",
+    "mcp_failed": "/mcp shows how servers are doing; `treadle mcp check NAME` what one says",
     "storage_degraded": "make room on the disk; nothing said before is lost",
 }
 
