@@ -7,13 +7,15 @@ import os
 import signal
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from support.process import children_of, linux_only, posix_only
 from support.switchboard import HELLO, Switchboard, within_bound
 from support.waiting import PATIENCE_SECONDS
-from treadle.process import child as ladder
-from treadle.process.child import Child, ChildEnd
+from treadle.process.child import RUNG_SECONDS, STDERR_TAIL_BYTES, Child, ChildEnd
+from treadle.process.reaper import REAPER
 
 UNTIL_END_OF_INPUT = HELLO + "sys.stdin.read()"
 DEAF_TO_END_OF_INPUT = HELLO + "time.sleep(600)"
@@ -21,19 +23,32 @@ DEAF_TO_TERM = (
     "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + DEAF_TO_END_OF_INPUT
 )
 
-posix_only = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and sessions")
+
+def with_runaway(then: str) -> str:
+    """Return a child whose grandchild is deaf to TERM, left its session, and holds its pipes."""
+    return HELLO + (
+        f"subprocess.Popen([sys.executable, '-I', '-S', '-c', {DEAF_TO_TERM!r}],"
+        f" start_new_session=True)\n{then}"
+    )
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For children that are deaf to a rung anyway: the next one comes sooner."""
-    monkeypatch.setattr(ladder, "END_OF_INPUT_SECONDS", 0.1)
-    monkeypatch.setattr(ladder, "TERMINATE_SECONDS", 0.3)
+def descriptors() -> int:
+    # A process that runs children is hidden from other processes, not from itself.
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count
 
 
-async def start(code: str, board: Switchboard) -> Child:
+# For children that are deaf to a rung anyway: the next one comes sooner.
+SOON_SECONDS = 0.3
+
+# A start takes between some ten and a thousand passes of the loop, which are two to the tenth.
+MOST_DOUBLINGS = 11
+
+
+async def start(code: str, board: Switchboard, rung_seconds: float = RUNG_SECONDS) -> Child:
     env = {"PORT": str(board.port), "SYSTEMROOT": os.environ.get("SYSTEMROOT", "")}
-    return await Child.start([sys.executable, "-I", "-S", "-c", code], env=env)
+    return await Child.start(
+        [sys.executable, "-I", "-S", "-c", code], env=env, rung_seconds=rung_seconds
+    )
 
 
 async def test_a_child_that_minds_its_input_ends_with_it(switchboard: Switchboard) -> None:
@@ -44,33 +59,30 @@ async def test_a_child_that_minds_its_input_ends_with_it(switchboard: Switchboar
     await switchboard.dead(child.pid)
 
 
-@pytest.mark.usefixtures("impatient")
 @posix_only
 async def test_a_child_that_ignores_end_of_input_is_terminated(switchboard: Switchboard) -> None:
-    child = await start(DEAF_TO_END_OF_INPUT, switchboard)
+    child = await start(DEAF_TO_END_OF_INPUT, switchboard, SOON_SECONDS)
     await switchboard.called(1)
 
     assert await within_bound(child.stop()) == ChildEnd(child.pid, -signal.SIGTERM, "terminate")
     await switchboard.dead(child.pid)
 
 
-@pytest.mark.usefixtures("impatient")
 @posix_only
 async def test_a_child_that_ignores_term_as_well_is_killed(switchboard: Switchboard) -> None:
-    child = await start(DEAF_TO_TERM, switchboard)
+    child = await start(DEAF_TO_TERM, switchboard, SOON_SECONDS)
     await switchboard.called(1)
 
     assert await within_bound(child.stop()) == ChildEnd(child.pid, -signal.SIGKILL, "kill")
     await switchboard.dead(child.pid)
 
 
-@pytest.mark.usefixtures("impatient")
 @posix_only
 async def test_a_grandchild_that_holds_the_pipes_ends_with_the_child(
     switchboard: Switchboard,
 ) -> None:
     code = HELLO + f"subprocess.Popen([sys.executable, '-I', '-S', '-c', {DEAF_TO_TERM!r}])\n"
-    child = await start(code + "sys.stdin.read()", switchboard)
+    child = await start(code + "sys.stdin.read()", switchboard, SOON_SECONDS)
     family = await switchboard.called(2)
 
     end = await within_bound(child.stop())
@@ -80,22 +92,44 @@ async def test_a_grandchild_that_holds_the_pipes_ends_with_the_child(
         await switchboard.dead(pid)
 
 
-@posix_only
-async def test_a_grandchild_in_a_session_of_its_own_cannot_hold_up_the_stop(
+@linux_only
+async def test_a_grandchild_in_a_session_of_its_own_ends_with_the_child(
     switchboard: Switchboard,
 ) -> None:
-    code = HELLO + (
-        f"subprocess.Popen([sys.executable, '-I', '-S', '-c', {DEAF_TO_TERM!r}],"
-        " start_new_session=True)\nsys.stdin.read()"
-    )
-    child = await start(code, switchboard)
-    (runaway,) = await switchboard.called(2) - {child.pid}
-    try:
-        assert await within_bound(child.stop()) == ChildEnd(child.pid, 0, "end_of_input")
-        await switchboard.dead(child.pid)
-    finally:
-        os.kill(runaway, signal.SIGKILL)
-    await switchboard.dead(runaway)
+    child = await start(with_runaway("sys.stdin.read()"), switchboard, SOON_SECONDS)
+    family = await switchboard.called(2)
+
+    assert await within_bound(child.stop()) == ChildEnd(child.pid, 0, "kill")
+    await switchboard.dead(*family)
+
+
+@linux_only
+async def test_the_end_of_a_child_is_known_at_once_whoever_still_holds_its_pipes(
+    switchboard: Switchboard,
+) -> None:
+    code = with_runaway("sys.stderr.write('done'); sys.stderr.flush(); sys.stdin.readline()")
+    child = await start(code, switchboard, SOON_SECONDS)
+    family = await switchboard.called(2)
+    child.stdin.write(b"end\n")
+
+    assert await within_bound(child.wait()) == 0
+    assert child.exit_code == 0
+    (runaway,) = family - {child.pid}
+    assert not switchboard.ended[runaway].is_set()
+    assert await within_bound(child.stop()) == ChildEnd(child.pid, 0, "kill")
+    assert child.stderr_tail == "done"
+    await switchboard.dead(*family)
+
+
+@posix_only
+async def test_many_children_are_stopped_side_by_side(switchboard: Switchboard) -> None:
+    children = [await start(UNTIL_END_OF_INPUT, switchboard, PATIENCE_SECONDS) for _ in range(20)]
+    await switchboard.called(20)
+
+    ends = await within_bound(asyncio.gather(*(child.stop() for child in children)))
+
+    assert ends == [ChildEnd(child.pid, 0, "end_of_input") for child in children]
+    await switchboard.dead(*(child.pid for child in children))
 
 
 async def test_a_child_that_ended_by_itself_is_only_reported(switchboard: Switchboard) -> None:
@@ -114,16 +148,15 @@ async def test_a_flood_on_standard_error_neither_stops_the_child_nor_fills_memor
 
     assert (await within_bound(child.stdout.readline())).strip() == b"done"
     await within_bound(child.stop())
-    assert len(child.stderr_tail) == ladder.STDERR_TAIL_BYTES
+    assert len(child.stderr_tail) == STDERR_TAIL_BYTES
     assert child.stderr_tail.endswith("the end")
 
 
-@pytest.mark.usefixtures("impatient")
 @posix_only
 async def test_a_caller_cancelled_twice_while_it_stops_a_child_still_leaves_it_dead(
     switchboard: Switchboard,
 ) -> None:
-    child = await start(DEAF_TO_END_OF_INPUT, switchboard)
+    child = await start(DEAF_TO_END_OF_INPUT, switchboard, SOON_SECONDS)
     await switchboard.called(1)
     stopping = asyncio.create_task(child.stop())
     for _ in range(2):
@@ -148,20 +181,33 @@ async def test_stopping_twice_at_once_tells_both_callers_the_same(
     assert first == second == ChildEnd(child.pid, 0, "end_of_input")
 
 
-async def test_a_caller_cancelled_while_it_starts_a_child_leaves_none(
-    switchboard: Switchboard, monkeypatch: pytest.MonkeyPatch
+@linux_only
+async def test_starts_that_are_cancelled_at_any_moment_leave_no_process_and_no_descriptor(
+    switchboard: Switchboard,
 ) -> None:
-    # However busy the machine is, the child calls before it is ended.
-    monkeypatch.setattr(ladder, "END_OF_INPUT_SECONDS", PATIENCE_SECONDS)
-    starting = asyncio.create_task(start(UNTIL_END_OF_INPUT, switchboard))
-    await asyncio.sleep(0)
-    starting.cancel()
+    # The one that ends what a killed daemon leaves is there from the first start on.
+    await within_bound((await start("", switchboard)).stop())
+    before = children_of(os.getpid()), descriptors()
+    random = Random(6)
+    cancelled = 0
 
-    with pytest.raises(asyncio.CancelledError):
-        await within_bound(starting)
+    for _ in range(30):
+        starting = asyncio.create_task(start(with_runaway("time.sleep(600)"), switchboard, 0.01))
+        for _ in range(int(2 ** random.uniform(0, MOST_DOUBLINGS))):
+            if not starting.done():
+                await asyncio.sleep(0)
+        starting.cancel()
+        try:
+            child = await within_bound(starting)
+        except asyncio.CancelledError:
+            cancelled += 1
+            continue
+        await within_bound(child.stop())
 
-    (pid,) = await switchboard.called(1)
-    await switchboard.dead(pid)
+    assert cancelled
+    assert (children_of(os.getpid()), descriptors()) == before
+    assert REAPER._trees == {}
+    await switchboard.dead(*switchboard.ended)
 
 
 async def test_a_child_has_the_environment_it_was_given_and_pipes_of_its_own(
@@ -177,9 +223,8 @@ async def test_a_child_has_the_environment_it_was_given_and_pipes_of_its_own(
 
 
 @posix_only
-@pytest.mark.usefixtures("impatient")
 async def test_input_that_nobody_reads_does_not_hold_up_the_stop(switchboard: Switchboard) -> None:
-    child = await start(DEAF_TO_END_OF_INPUT, switchboard)
+    child = await start(DEAF_TO_END_OF_INPUT, switchboard, SOON_SECONDS)
     await switchboard.called(1)
     child.stdin.write(b"x" * 1_000_000)
 

@@ -12,8 +12,9 @@ import pytest
 
 from support.process import linux_only, posix_only
 from support.switchboard import Switchboard, within_bound
+from treadle.process.census import MARK_VARIABLE
 from treadle.process.command import Command
-from treadle.process.tree import MARK_VARIABLE, Tree, new_mark
+from treadle.process.tree import Tree, new_mark
 
 pytestmark = posix_only
 

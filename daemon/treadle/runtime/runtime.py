@@ -15,6 +15,7 @@ from pathlib import Path
 from treadle.errors import ShuttingDown, UnknownSession
 from treadle.folders import Folders
 from treadle.runtime.agent_watch import AgentWatch
+from treadle.runtime.left_processes import LeftProcesses
 from treadle.runtime.outbox import Pair, State
 from treadle.runtime.services import Services
 from treadle.runtime.session import Session
@@ -59,6 +60,7 @@ class Runtime:
         self._listed: dict[Pair, Listed] = {}
         self._listed_at = -math.inf
         self.agent_watch = AgentWatch(self.services.catalogue)
+        self._left_processes = LeftProcesses(folders.data)
         self.services.expiry.begin(lambda *pair: Pair(*pair) in self._sessions)
 
     def session(self, pair: Pair) -> Session:
@@ -163,6 +165,7 @@ class Runtime:
                 # A lock that stays goes with the process; nothing else may stay because of it.
                 logger.warning("a session could not be closed: %r", ended)
         await self.services.models.close()
+        await self._left_processes.close()
 
     def _threads_here(self) -> dict[Pair, Thread]:
         """Return the threads whose messages this process has: open ones, and those in memory."""
