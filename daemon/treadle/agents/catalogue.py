@@ -34,6 +34,7 @@ from treadle.agents.workspace import (
     tail_of,
 )
 from treadle.errors import InvalidAgent, UnknownAgent
+from treadle.mcp.expansion import secret_variables
 from treadle.secrets import hold
 from treadle.thread.message import clean
 from treadle.tools.nearest import did_you_mean
@@ -262,7 +263,8 @@ class Catalogue:
         if known is None or known.digest != workspace.digest:
             known = _Defined(workspace.digest, *define(workspace))
             self._defined[workspace.folder] = known
-            _hold(*(agent.api_key_env for agent in known.agents.values()))
+            for each in known.agents.values():
+                hold(*each.secret_variables)
         agents, problems = {}, [*known.problems]
         for name, agent in known.agents.items():
             try:
@@ -315,6 +317,8 @@ def _parse_config(path: Path, data: bytes, read: ReadFile) -> Config:
     config = parse_config(path, data)
     search_key = config.search.api_key_env if config.search else None
     _hold(config.models.api_key_env, search_key, *config.secrets.names)
+    for server in config.mcp_servers:
+        hold(*secret_variables(server))
     return config
 
 

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from treadle.agents import checks
+from treadle.agents.servers import declarations
 from treadle.errors import InvalidAgent
+from treadle.mcp.declaration import ServerDeclaration
 from treadle.models.spec import DEFAULT_TIMEOUT_SECONDS
 from treadle.secrets import SECRET_CHARACTERS, too_short
 from treadle.tools.web.backend import PLACEHOLDER, Method, SearchBackend
@@ -90,6 +92,7 @@ class Config:
     Args:
         notices: what the file says in vain.
         search: who is asked for search results; None where nobody is.
+        mcp_servers: the MCP servers that agents may name.
     """
 
     models: ModelSettings = field(default_factory=ModelSettings)
@@ -98,6 +101,7 @@ class Config:
     secrets: SecretSettings = field(default_factory=SecretSettings)
     notices: tuple[str, ...] = ()
     search: SearchBackend | None = None
+    mcp_servers: tuple[ServerDeclaration, ...] = ()
 
 
 def parse_config(path: Path, data: bytes) -> Config:
@@ -151,7 +155,10 @@ _TABLES: dict[str, dict[str, checks.Check]] = {
 }
 
 # Tables of capabilities that are still to come.
-_LATER = ("daemon", "mcp_servers")
+_LATER = ("daemon",)
+
+# The table whose keys are names of a person's own choice.
+_SERVERS = "mcp_servers"
 
 
 def _broken(path: Path, problem: str) -> InvalidAgent:
@@ -165,8 +172,8 @@ def _config(tables: dict[str, Any]) -> Config:
         ValueError: one cannot be as it stands.
     """
     for name in tables:
-        if name not in _TABLES and name not in _LATER:
-            raise ValueError(checks.unknown_key(name, _TABLES))
+        if name not in _TABLES and name not in (*_LATER, _SERVERS):
+            raise ValueError(checks.unknown_key(name, (*_TABLES, _SERVERS)))
     secrets = SecretSettings(**_checked(tables, "secrets"))
     return Config(
         ModelSettings(**_checked(tables, "models")),
@@ -178,7 +185,22 @@ def _config(tables: dict[str, Any]) -> Config:
             *map(_too_short, too_short(secrets.names)),
         ),
         _search(_checked(tables, "search")),
+        _servers(tables.get(_SERVERS, {})),
     )
+
+
+def _servers(tables: Any) -> tuple[ServerDeclaration, ...]:
+    """Take the tables of MCP servers.
+
+    Raises:
+        ValueError: one cannot be as it stands.
+    """
+    if not isinstance(tables, dict):
+        raise ValueError(f"{_SERVERS} must be tables, a line [{_SERVERS}.NAME] before each")
+    try:
+        return declarations(tables)
+    except ValueError as error:
+        raise ValueError(f"[{_SERVERS}] {error}") from error
 
 
 def _search(table: dict[str, Any]) -> SearchBackend | None:

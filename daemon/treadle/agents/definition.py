@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from treadle.agents.servers import Declared, name_of
+from treadle.mcp.declaration import ServerDeclaration
+from treadle.mcp.expansion import secret_variables
 from treadle.permissions.modes import PermissionMode
 from treadle.permissions.policy import Policy
 from treadle.stack.stack import App, LayerFactory
@@ -44,6 +47,9 @@ class AgentDefinition:
         cwd: the folder of a local sandbox, absolute; None where the session decides.
         tools: the names of its tools; None for all that its permissions can ever allow.
         fetch_allow: the hosts that its tool `fetch` reaches, and their subdomains.
+        mcp_servers: its MCP servers, in order.
+        mcp_allow: the whole names of those servers' tools that need no other permission.
+        mcp_tools: the whole names of the only tools of theirs that it has; None for all.
         skills: the names of its skills, which lie in the config folder.
         max_turns: how many model calls one prompt may make.
         source: its file's path, or `built-in`.
@@ -64,6 +70,9 @@ class AgentDefinition:
     cwd: Path | None = None
     tools: tuple[str, ...] | None = None
     fetch_allow: tuple[str, ...] = ()
+    mcp_servers: tuple[Declared, ...] = ()
+    mcp_allow: tuple[str, ...] = ()
+    mcp_tools: tuple[str, ...] | None = None
     skills: tuple[str, ...] = ()
     max_turns: int | None = None
     source: str = BUILT_IN
@@ -75,4 +84,16 @@ class AgentDefinition:
     @property
     def policy(self) -> Policy:
         """What its tools may do."""
-        return Policy(self.permissions, self.fetch_allow)
+        return Policy(self.permissions, self.fetch_allow, self.mcp_allow)
+
+    @property
+    def mcp_names(self) -> tuple[str, ...]:
+        """The names of its MCP servers."""
+        return tuple(map(name_of, self.mcp_servers))
+
+    @property
+    def secret_variables(self) -> tuple[str, ...]:
+        """The environment variables whose values nobody is to see."""
+        own = [one for one in self.mcp_servers if isinstance(one, ServerDeclaration)]
+        key = (self.api_key_env,) if self.api_key_env else ()
+        return (*key, *(name for one in own for name in secret_variables(one)))

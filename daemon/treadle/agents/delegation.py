@@ -44,6 +44,10 @@ def within(
         agent,
         permissions=policy.mode,
         fetch_allow=policy.fetch_allow,
+        mcp_allow=policy.mcp_allow,
+        # Of the same name is not the same here either: only what both have declared alike.
+        mcp_servers=tuple(one for one in agent.mcp_servers if one in parent.mcp_servers),
+        mcp_tools=parent.mcp_tools,
         sandbox="local" if is_here else "virtual",
         cwd=_cwd(agent, parent) if is_here else None,
         tools=tuple(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, get_args
 
-from treadle.agents import checks
+from treadle.agents import checks, servers
 from treadle.agents.definition import AgentDefinition, SandboxKind
 from treadle.agents.front_matter import (
     Entry,
@@ -64,12 +64,14 @@ _CHECKS: dict[str, checks.Check] = {
     "cwd": checks.folder,
     "tools": checks.names(BUILTIN),
     "fetch_allow": checks.hosts,
+    "mcp_servers": servers.declared,
+    "mcp_allow": servers.allowed,
     "skills": skill_names,
     "max_turns": checks.count,
 }
 
 # Keys of capabilities that are still to come: named, so that nobody believes they work.
-_LATER = ("mcp_servers", "mcp_allow", "compaction")
+_LATER = ("compaction",)
 
 
 def checked(key: str, value: Any) -> Any:
@@ -87,13 +89,14 @@ def checked(key: str, value: Any) -> Any:
 
 
 def check_together(fields: dict[str, Any]) -> None:
-    """Set what a `cwd` implies.
+    """Set what a `cwd` implies, and see that what is allowed can be there.
 
     Raises:
-        ValueError: it has none of it.
+        ValueError: it cannot be so.
     """
     if "cwd" in fields and fields.setdefault("sandbox", "local") == "virtual":
         raise ValueError("cwd means nothing in a virtual sandbox; remove one of the two")
+    servers.check_allowed(fields.get("mcp_allow", ()), fields.get("mcp_servers", ()))
 
 
 def _fields(entries: list[Entry], base: Path | None) -> dict[str, Any]:
@@ -107,13 +110,16 @@ def _fields(entries: list[Entry], base: Path | None) -> dict[str, Any]:
     try:
         check_together(fields)
     except ValueError as error:
-        line = next(entry.line for entry in entries if entry.key == "cwd")
+        key = str(error).partition(" ")[0]
+        line = next((entry.line for entry in entries if entry.key == key), None)
         raise FrontMatterError(str(error), line) from error
     return fields
 
 
 def _from(base: Path | None, entry: Entry) -> Any:
     """Return an entry's value; a relative folder as the absolute one that it means."""
+    if base is not None and entry.key == "mcp_servers":
+        return servers.placed(entry.value, base)
     is_folder = entry.key == "cwd" and isinstance(entry.value, str) and entry.value.strip()
     if base is None or not is_folder or entry.value.startswith("~"):
         return entry.value

@@ -69,13 +69,14 @@ def narrow(definition: AgentDefinition, options: SessionOptions) -> AgentDefinit
         WouldWiden: an option asks for more than the agent has; `field` names it.
         InvalidParams: an option names a folder, a tool or a mode that is not there.
     """
-    tools, own_tools = _tools(definition, options.tools)
+    tools, own_tools, mcp_tools = _tools(definition, options.tools)
     return replace(
         definition,
         cwd=_cwd(definition, options.cwd),
         model=_model(definition, options.model),
         tools=tools,
         own_tools=own_tools,
+        mcp_tools=mcp_tools,
         permissions=_permissions(definition, options.permissions),
         max_turns=_max_turns(definition, options.max_turns),
     )
@@ -141,13 +142,20 @@ def _model(definition: AgentDefinition, wanted: str | None) -> str | None:
 
 def _tools(
     definition: AgentDefinition, wanted: tuple[str, ...] | None
-) -> tuple[tuple[str, ...] | None, tuple[Tool, ...]]:
-    """Return the names of the built-in tools that are left, and the agent's own that are."""
+) -> tuple[tuple[str, ...] | None, tuple[Tool, ...], tuple[str, ...] | None]:
+    """Return what is left: the names of built-in tools, the agent's own, those of its servers."""
     if wanted is None:
-        return definition.tools, definition.own_tools
+        return definition.tools, definition.own_tools, definition.mcp_tools
     built_in = tuple(BUILTIN) if definition.tools is None else definition.tools
     brought = tuple(tool.spec.name for tool in definition.own_tools)
+    # Which tools a server has is known only once it runs.
+    servers = tuple(f"{name}__" for name in definition.mcp_names)
+    mcp_tools = tuple(name for name in wanted if name.startswith(servers))
+    if definition.mcp_tools is not None:
+        mcp_tools = tuple(name for name in mcp_tools if name in definition.mcp_tools)
     for name in wanted:
+        if name.startswith(servers):
+            continue
         if name not in BUILTIN and name not in brought:
             known = (*BUILTIN, *brought)
             raise InvalidParams(
@@ -161,6 +169,7 @@ def _tools(
     return (
         tuple(name for name in built_in if name in wanted),
         tuple(tool for tool in definition.own_tools if tool.spec.name in wanted),
+        mcp_tools,
     )
 
 

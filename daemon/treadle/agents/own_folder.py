@@ -91,5 +91,5 @@ class OwnFolder:
             agent = load_agent(path, data)
         else:
             agent = parse_agent(path, data, FolderShelf(self._config, read))
-        hold(*([agent.api_key_env] if agent.api_key_env else []))
+        hold(*agent.secret_variables)
         return agent

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from treadle.mcp.remote import Era
 from treadle.process.child import Rung
 
 ServerState: TypeAlias = Literal["starting", "ready", "failed", "restarting", "stopped"]
@@ -26,6 +27,8 @@ class ServerStatus:
         error: why it failed or was lost last; empty where it did not.
         stderr_tail: the last that it wrote to standard error, cleaned and redacted.
         shared: whether all sessions of the agent have it together.
+        era: how it speaks, once it is known.
+        about: its own name and version, as it says them, once it is known.
     """
 
     server: str
@@ -35,6 +38,8 @@ class ServerStatus:
     error: str = ""
     stderr_tail: str = ""
     shared: bool = False
+    era: Era | None = None
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from pathlib import Path
 from treadle.agents.options import SessionOptions
 from treadle.errors import StorageDegraded, TreadleError
 from treadle.mcp.session_servers import SessionServers
-from treadle.mcp.status import ServerEnd
-from treadle.runtime.opened import Opened, Terms, open_session
+from treadle.mcp.status import ServerEnd, ServerStatus
+from treadle.runtime.opened import Opened, Released, Terms, open_session
 from treadle.runtime.outbox import Pair, Storage
 from treadle.runtime.recovery import Recovery
 from treadle.runtime.respondent import Respondent
@@ -57,13 +57,14 @@ class Holding:
         services: the daemon's.
         respondent: whom its turns can ask.
         on_change: called when the thread's storage has changed.
+        tell: told how the session's MCP servers are doing.
 
     Attributes:
         opened: what is held.
         terms: on what the session is open, whether or not anything is held.
 
-    Contract: `on_change` must neither raise nor block. Whatever suspends here is called in the
-    session's lane, one at a time.
+    Contract: `on_change` and `tell` must neither raise nor block. Whatever suspends here is called
+    in the session's lane, one at a time.
     """
 
     def __init__(
@@ -72,7 +73,9 @@ class Holding:
         services: Services,
         respondent: Respondent,
         on_change: Callable[[], None],
+        tell: Callable[[ServerStatus], None],
     ) -> None:
+        self._tell = tell
         self.opened: Opened | None = None
         self.terms: Terms | None = None
         self._pair = pair
@@ -89,7 +92,7 @@ class Holding:
     @property
     def servers(self) -> SessionServers | None:
         """The MCP servers, while something is held."""
-        return None
+        return self.opened.servers if self.opened else None
 
     @property
     def storage(self) -> Storage:
@@ -107,10 +110,11 @@ class Holding:
         if self.opened is None:
             terms = self.terms or Terms(options, default_cwd)
             self.opened = await asyncio.to_thread(
-                open_session, self._pair, self._services, terms, self._respondent
+                open_session, self._pair, self._services, terms, self._respondent, self._tell
             )
             self.terms = self.opened.terms
             self._recovery.follow(self.opened.thread)
+            await self.opened.begin()
             messages = self.opened.thread.count
             logger.info("%s is open, with %d messages", shown(self._pair), messages)
         return self.opened
@@ -181,7 +185,8 @@ class Holding:
         """
         was_open = self.terms is not None
         try:
-            return Closed(was_open, await self._let_go())
+            released = await self._let_go()
+            return Closed(was_open, released.jobs, released.servers)
         finally:
             self.terms = None
             self._respondent.forget()
@@ -201,12 +206,12 @@ class Holding:
         stored = await asyncio.to_thread(delete_stored, self._pair, self._services)
         return stored or kept is not None
 
-    async def _let_go(self) -> tuple[JobEnd, ...]:
+    async def _let_go(self) -> Released:
         opened, self.opened = self.opened, None
         if opened is None:
-            return ()
+            return Released()
         await self._recovery.leave()
-        jobs = await opened.release_tools()
+        released = await opened.release_tools()
         self._storage = "ok"
         try:
             await asyncio.to_thread(opened.close)
@@ -215,4 +220,4 @@ class Holding:
             raise
         finally:
             logger.info("%s is held no longer", shown(self._pair))
-        return jobs
+        return released

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,13 +12,18 @@ from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition, SandboxKind
 from treadle.agents.model_choice import choose_model
 from treadle.agents.options import SessionOptions, advertised_tools, narrow
+from treadle.agents.servers import servers_of
 from treadle.errors import OptionsDiffer
+from treadle.mcp.declaration import ServerDeclaration
+from treadle.mcp.session_servers import SessionServers
+from treadle.mcp.status import ServerEnd, ServerStatus
 from treadle.models.completion import Completion
 from treadle.models.spec import ModelSpec
 from treadle.permissions.approvals import Approvals
 from treadle.runtime.approver import TurnApprover, TurnAsker
 from treadle.runtime.outbox import Pair
 from treadle.runtime.respondent import Respondent
+from treadle.runtime.sampler import TurnSampler
 from treadle.runtime.services import Services
 from treadle.runtime.stored import end_interrupted_tasks, open_stored, outputs_folder
 from treadle.runtime.tasks import ParentTurn, Tasks
@@ -26,11 +32,13 @@ from treadle.sandbox.overlay import Buffers, Overlay
 from treadle.sandbox.sandbox import Sandbox
 from treadle.sandbox.virtual import VirtualSandbox
 from treadle.thread.thread import Thread
+from treadle.tools.builtin import BUILTIN
 from treadle.tools.commands.running import JobEnd
 from treadle.tools.pipeline import DEFAULT
 from treadle.tools.session import ToolSession
 from treadle.tools.skills import Skill
 from treadle.tools.spill import Spill
+from treadle.tools.tool import ToolSource
 from treadle.turn.agent import Agent
 from treadle.turn.default import default_agent
 from treadle.turn.max_iterations import ModelCalls
@@ -89,8 +97,16 @@ class Place:
         return Overlay(self.sandbox, buffers)
 
 
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What a session's tools held: commands and MCP servers that were stopped, how each ended."""
+
+    jobs: tuple[JobEnd, ...] = ()
+    servers: tuple[ServerEnd, ...] = ()
+
+
 class Opened:
-    """An open session's thread, place and model.
+    """An open session's thread, place, MCP servers and model.
 
     The thread comes from the record; everything else comes from the agent, anew at each turn,
     but for the folder, which is fixed when the pair opens.
@@ -102,6 +118,8 @@ class Opened:
         place: where its tools act.
         thread: the pair's.
         respondent: whom its turns can ask.
+        servers: the MCP servers that it has.
+        declared: those that its agent declared when it was opened.
         idle_seconds: how long it is held without being used.
     """
 
@@ -113,14 +131,18 @@ class Opened:
         place: Place,
         thread: Thread,
         respondent: Respondent,
+        servers: SessionServers,
+        declared: tuple[ServerDeclaration, ...],
         idle_seconds: float,
     ) -> None:
         self.terms = terms
+        self.servers = servers
         self.thread = thread
         self.idle_seconds = idle_seconds
         self._pair = pair
         self._services = services
         self._place = place
+        self._declared = declared
         self._tools = ToolSession(
             approvals=Approvals(TurnApprover(respondent, thread), respondent.granted),
             spill=Spill(outputs_folder(thread)),
@@ -129,6 +151,10 @@ class Opened:
         self._tasks = Tasks(pair, services, thread, self._tools, respondent)
         self._tools.delegate = self._tasks
         self._model: tuple[ModelSpec, Completion] | None = None
+
+    async def begin(self) -> None:
+        """Start what is to begin with the session."""
+        await self.servers.use(self._declared, self._place.sandbox.folder, BUILTIN)
 
     async def agent(
         self, max_turns: int | None, inbox: Inbox, buffers: Buffers | None = None
@@ -148,6 +174,7 @@ class Opened:
         if definition.sandbox != self._place.kind:
             self._place = Place.of(definition.sandbox, self._place.cwd)
         definition = self._as_placed(definition)
+        source = await self._source(definition, spec, config)
         limit = definition.max_turns or DEFAULT_MAX_TURNS
         turn = ParentTurn(
             definition=definition,
@@ -157,6 +184,7 @@ class Opened:
             config=config,
             calls=ModelCalls(limit),
             max_turns=limit,
+            servers=self.servers,
         )
         agent = default_agent(
             thread=self.thread,
@@ -173,9 +201,26 @@ class Opened:
             pipeline=definition.own_pipeline or DEFAULT,
             skills=skills,
             calls=turn.calls,
+            source=source,
         )
         self._tasks.begin(agent, turn)
+        self._tools.sampler = TurnSampler(
+            self._completion(spec), turn.calls, spec.model, self._pair, agent
+        )
         return agent
+
+    async def _source(
+        self, definition: AgentDefinition, spec: ModelSpec, config: Config
+    ) -> ToolSource | None:
+        """Have the MCP servers of the agent as it is now; return what brings their tools."""
+        declared = servers_of(definition, config)
+        taken = {*BUILTIN, *(tool.spec.name for tool in definition.own_tools)}
+        await self.servers.use(declared, self._place.sandbox.folder, taken)
+        # The embedded model is offered no tool that it could call there.
+        if not declared or spec.kind == "embedded":
+            return None
+        self.servers.begin_turn(definition.policy)
+        return self.servers.source(declared, definition.policy, definition.mcp_tools)
 
     @property
     def is_busy(self) -> bool:
@@ -188,13 +233,10 @@ class Opened:
             return replace(definition, sandbox="virtual", cwd=None)
         return replace(definition, cwd=self._place.cwd)
 
-    async def release_tools(self) -> tuple[JobEnd, ...]:
-        """Give back what tools hold for the session; safe to call twice.
-
-        Returns:
-            The commands that were stopped.
-        """
-        return tuple(await self._tools.close())
+    async def release_tools(self) -> Released:
+        """Give back what tools hold for the session, side by side; safe to call twice."""
+        jobs, servers = await asyncio.gather(self._tools.close(), self.servers.close())
+        return Released(tuple(jobs), tuple(servers))
 
     def close(self) -> None:
         """Give back the thread; safe to call twice.
@@ -229,7 +271,13 @@ class Opened:
         return self._model[1]
 
 
-def open_session(pair: Pair, services: Services, terms: Terms, respondent: Respondent) -> Opened:
+def open_session(
+    pair: Pair,
+    services: Services,
+    terms: Terms,
+    respondent: Respondent,
+    tell: Callable[[ServerStatus], None],
+) -> Opened:
     """Open a pair; blocking, so it is called in a worker thread.
 
     Args:
@@ -238,13 +286,15 @@ def open_session(pair: Pair, services: Services, terms: Terms, respondent: Respo
         terms: what the client asks for, which may only narrow, and its own folder, for an agent
             that works in one and names none.
         respondent: whom its turns can ask.
+        tell: told how its MCP servers are doing.
 
     Raises:
         RequestFailed: no such agent, options that widen, a thread that is held or unreadable.
     """
     here = [terms.cwd] if terms.cwd else []
     definition = narrow(services.catalogue.find(pair.agent, here), terms.options)
-    settings = services.catalogue.config().sessions
+    config = services.catalogue.config()
+    settings, declared = config.sessions, servers_of(definition, config)
     place = Place.of(definition.sandbox, definition.cwd or terms.cwd)
     # The thread last: nothing after it can fail and leave its lock behind.
     thread = (
@@ -255,7 +305,10 @@ def open_session(pair: Pair, services: Services, terms: Terms, respondent: Respo
     if thread.report.interrupted_turn is not None:
         end_interrupted_tasks(pair, services)
     held = Terms(terms.options, place.cwd)
-    return Opened(pair, services, held, place, thread, respondent, settings.idle_seconds)
+    servers = SessionServers(services.mcp, pair.agent, tell)
+    return Opened(
+        pair, services, held, place, thread, respondent, servers, declared, settings.idle_seconds
+    )
 
 
 def _memory_thread(pair: Pair, kept: dict[Pair, Thread]) -> Thread:

@@ -6,6 +6,7 @@ import asyncio
 
 from treadle.agents.catalogue import Catalogue
 from treadle.folders import Folders
+from treadle.mcp.pool import Pool
 from treadle.models.provider import Models
 from treadle.runtime.expiry import Expiry
 from treadle.runtime.outbox import Pair
@@ -20,6 +21,7 @@ class Services:
             sessions that are closed; they live as long as the daemon.
         tasks: which of those are tasks', and of which session.
         expiry: deletes threads whose time has come.
+        mcp: the MCP servers of all sessions.
     """
 
     def __init__(self, folders: Folders) -> None:
@@ -29,6 +31,7 @@ class Services:
         self.memory: dict[Pair, Thread] = {}
         self.tasks: dict[Pair, Pair] = {}
         self.expiry = Expiry(folders.data, self.catalogue)
+        self.mcp = Pool(folders)
         self._turn_slots: asyncio.Semaphore | None = None
 
     def forget(self, pair: Pair) -> Thread | None:

@@ -36,8 +36,9 @@ from treadle.thread.thread import Thread
 T = TypeVar("T")
 
 # A close waits this long for its place in the lane once the turn was stopped: for a thread that
-# is just being opened, and for the last flush.
-CLOSE_SECONDS = 1.5
+# is just being opened, for MCP servers that mind nothing but the last rung of the slowest ladder
+# (5 s), and for the last flush.
+CLOSE_SECONDS = 6.5
 
 # A deletion has the files beside a thread to delete too, and there may be many.
 DELETE_SECONDS = 10.0
@@ -61,7 +62,13 @@ class Session:
         self._on_rest = on_rest
         self._turns = TurnQueue()
         self._respondent = Respondent(pair, lambda: self._standing.announce())
-        self._held = Holding(pair, services, self._respondent, lambda: self._standing.announce())
+        self._held = Holding(
+            pair,
+            services,
+            self._respondent,
+            on_change=lambda: self._standing.announce(),
+            tell=self.outbox.emit,
+        )
         self._standing = Standing(self.outbox, self._held, self._turns, self._respondent)
         self._keys = Keys(self._turns, self._held)
         self._runner = TurnRunner(

@@ -18,12 +18,15 @@ from treadle.agents.definition import AgentDefinition
 from treadle.agents.delegation import CannotWorkFor, check_model, within
 from treadle.agents.model_choice import choose_model
 from treadle.agents.options import advertised_tools
+from treadle.agents.servers import servers_of
 from treadle.errors import RequestFailed, UnknownAgent
+from treadle.mcp.session_servers import SessionServers
 from treadle.models.spec import ModelSpec
 from treadle.permissions.approvals import Approvals
 from treadle.runtime.approver import TurnApprover, TurnAsker
 from treadle.runtime.outbox import Pair
 from treadle.runtime.respondent import Respondent
+from treadle.runtime.sampler import TurnSampler
 from treadle.runtime.services import Services
 from treadle.runtime.stored import TASKS_OF_TURN, BegunTask, begin_task, last_task, outputs_folder
 from treadle.runtime.task_turn import TaskTurn
@@ -35,7 +38,7 @@ from treadle.tools.nearest import did_you_mean
 from treadle.tools.session import ToolSession
 from treadle.tools.skills import Skill
 from treadle.tools.spill import Spill
-from treadle.tools.tool import Tool
+from treadle.tools.tool import Tool, ToolSource
 from treadle.turn.agent import Agent
 from treadle.turn.default import default_agent
 from treadle.turn.env import Env
@@ -57,6 +60,7 @@ class ParentTurn:
         config: the person's configuration.
         calls: the model calls that it has left.
         max_turns: how many it had.
+        servers: the MCP servers of its session.
     """
 
     definition: AgentDefinition
@@ -66,6 +70,7 @@ class ParentTurn:
     config: Config
     calls: ModelCalls
     max_turns: int
+    servers: SessionServers
     env: Env | None = field(default=None, init=False)
     given: int = field(default=0, init=False)
 
@@ -204,6 +209,7 @@ class Tasks:
         tools = self._tool_session(turn, sandbox, begun)
         tools.skills = worker.skills
         limit = min(definition.max_turns or turn.max_turns, turn.max_turns)
+        completion, calls = self._services.models.completion(worker.spec), ModelCalls(limit, within=turn.calls)
         agent = default_agent(
             thread=begun.thread,
             instructions=definition.instructions,
@@ -212,12 +218,14 @@ class Tasks:
             sandbox=sandbox,
             policy=definition.policy,
             session=tools,
-            completion=self._services.models.completion(worker.spec),
+            completion=completion,
             max_retries=config.models.max_retries,
             own_layers=definition.own_layers,
             skills=worker.skills,
-            calls=ModelCalls(limit, within=turn.calls),
+            calls=calls,
+            source=_source(turn, worker),
         )
+        tools.sampler = TurnSampler(completion, calls, worker.spec.model, begun.pair, agent)
         name, session_id = definition.name, "/".join(begun.pair)
         return TaskTurn(begun.number, name, begun.thread, tools, agent, session_id, env)
 
@@ -235,6 +243,15 @@ class Tasks:
         if sandbox is not turn.sandbox:
             tools.elsewhere = str(sandbox.folder or f"the files of task {begun.number}")
         return tools
+
+
+def _source(turn: ParentTurn, worker: Worker) -> ToolSource | None:
+    """Return what brings the tools of those MCP servers of the parent's that are its own too."""
+    definition = worker.definition
+    declared = servers_of(definition, turn.config)
+    if not declared or worker.spec.kind == "embedded":
+        return None
+    return turn.servers.source(declared, definition.policy, definition.mcp_tools)
 
 
 def _sandbox(turn: ParentTurn, definition: AgentDefinition) -> Sandbox:

@@ -39,7 +39,6 @@ from treadle.runtime.runtime import SessionSummary
 from treadle.secrets import known
 from treadle.server.blocks import shown_content
 from treadle.server.bridge_mcp import (
-    declared_by,
     released_servers,
     resumed_servers,
     status_of_session,
@@ -136,7 +135,7 @@ def agent_info(
         permissions=definition.permissions,
         sandbox=definition.sandbox,
         tools=[tool.spec.name for tool in advertised_tools(definition, config)],
-        mcp_servers=[each.name for each in declared_by(definition)],
+        mcp_servers=list(definition.mcp_names),
         source=str(definition.source),
         workspace=None if definition.workspace is None else str(definition.workspace),
         missing_variable=missing_variable,

@@ -12,9 +12,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.agents.definition import AgentDefinition
 from treadle.errors import McpFailed
-from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.remote import RemotePrompt, RemoteResource
 from treadle.mcp.status import ServerEnd, ServerStatus
 from treadle.protocol.mcp import (
@@ -29,12 +27,6 @@ from treadle.protocol.mcp import (
 from treadle.protocol.sessions import PromptBlock, ReleasedServer, ResumedServer, TextBlock
 from treadle.runtime.outbox import SessionEvent
 from treadle.secrets import known
-
-
-def declared_by(agent: AgentDefinition) -> tuple[ServerDeclaration, ...]:
-    """Return the servers that an agent declares."""
-    declared: tuple[ServerDeclaration, ...] = getattr(agent, "mcp_servers", ())
-    return declared
 
 
 def server_info(status: ServerStatus) -> McpServerInfo:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import httpx2
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, ErrorData
+from mcp_types import INTERNAL_ERROR, PARSE_ERROR, ErrorData
 from pydantic import ValidationError
 
 from treadle.mcp.remote import RemoteError
@@ -23,6 +23,9 @@ ERROR_CHARACTERS = 2_000
 
 # Marks what we say in a server's place; no server knows it.
 _OURS = uuid4().hex
+
+# How the SDK begins to say that it cannot read something, which it then quotes.
+_UNREAD = "Failed to parse"
 
 _NO_ENTRY = (
     "the server refuses us (HTTP {status}): its token is missing or not accepted; name the "
@@ -54,6 +57,8 @@ def told(error: BaseException) -> RemoteError:
     if isinstance(error, MCPError):
         if _mark(error) is not None:
             return RemoteError(error.message)
+        if error.code == PARSE_ERROR and error.message.startswith(_UNREAD):
+            return RemoteError("the server's answer cannot be read: it is cut off, or no JSON")
         said = whole_characters(error.message) or "without a word"
         message = f"the server answered with an error: {said}"
         return RemoteError(cut_characters(message, ERROR_CHARACTERS), error.code)

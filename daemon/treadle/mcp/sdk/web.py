@@ -114,11 +114,13 @@ class Client(httpx2.AsyncClient):
         if request.method == "DELETE":
             return response
         body = await _beginning(response)
+        why = _refused(response, body)
         if self._forgot(request, response.status_code, body):
             self._lost.because(_RESTARTED)
+            why = refusal(_RESTARTED, final=True)
         if request.method == "GET":
             return httpx2.Response(response.status_code, request=request)
-        return await self._failed(request, response.status_code, _refused(response, body))
+        return await self._failed(request, response.status_code, why)
 
     def _forgot(self, request: httpx2.Request, status: int, body: bytes) -> bool:
         if request.method == "GET":

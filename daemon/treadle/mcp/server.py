@@ -1,0 +1,405 @@
+"""One MCP server, from its start to its stop, however often it is started in between.
+
+Owns its process and its connection: one task holds both for as long as they are there, so that
+every way to end goes through the same ladder. Refuses to know the protocol (`connection`), who
+uses it (`session_servers`, `pool`) and when it may be started again (`breaker`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from treadle.mcp.breaker import Breaker
+from treadle.mcp.callers import Callers
+from treadle.mcp.declaration import ServerDeclaration
+from treadle.mcp.host import ServerHost
+from treadle.mcp.launching import CannotStart, launch
+from treadle.mcp.remembered import Known, Remembered
+from treadle.mcp.remote import (
+    Connection,
+    RemoteError,
+    RemotePrompt,
+    RemoteResource,
+    RemoteResult,
+    RemoteTool,
+)
+from treadle.mcp.status import ServerEnd, ServerState, ServerStatus
+from treadle.process.child import Child
+from treadle.sanitise import clean
+from treadle.secrets import known as known_secrets
+from treadle.tools.tool import ToolContext
+
+logger = logging.getLogger(__name__)
+
+# A connection that is being left tells its server so, or not; its process is stopped meanwhile.
+LEAVE_SECONDS = 1.5
+
+# The connection's own bound on a call: ours stands still while a person is asked, and is shorter.
+_LONGEST_CALL_SECONDS = 24 * 3600.0
+
+# What is kept of the lines on standard output that are no messages.
+_NOISE_BYTES = 2048
+
+
+class Server:
+    """One server.
+
+    Args:
+        declaration: what it is, as it was declared: nothing in it is expanded yet.
+        folder: where its session works: it runs there, and it is its root.
+        remembered: what is known of servers from before.
+        breaker: the server's, shared by all who have it.
+        on_change: called whenever its status has changed.
+            Contract: neither raises nor blocks.
+
+    Attributes:
+        declaration: as above.
+        state: what it does now.
+        tools: those that are taken from it: as it lists them, or listed them before.
+        offers: which of `tools`, `resources` and `prompts` it has.
+    """
+
+    def __init__(
+        self,
+        declaration: ServerDeclaration,
+        *,
+        folder: Path | None,
+        remembered: Remembered,
+        breaker: Breaker,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.declaration = declaration
+        self.state: ServerState = "stopped"
+        self.tools: tuple[RemoteTool, ...] = ()
+        self.offers: frozenset[str] = frozenset()
+        self.server = ""
+        self._folder = folder
+        self._remembered = remembered
+        self._known: Known | None = None
+        self._breaker = breaker
+        self._on_change = on_change
+        self._callers = Callers()
+        self._child: Child | None = None
+        self._connection: Connection | None = None
+        self._noise = bytearray()
+        self._error = ""
+        self._stderr_tail = ""
+        self._changed = asyncio.Event()
+        self._settled = asyncio.Event()  # it is neither being started nor about to be
+        self._settled.set()
+        self._stop_asked = asyncio.Event()
+        self._owner: asyncio.Task[None] | None = None
+        self._end: ServerEnd | None = None
+
+    @property
+    def status(self) -> ServerStatus:
+        """How it is doing; the tools by the server's own names."""
+        return ServerStatus(
+            self.declaration.name,
+            self.state,
+            pid=self._child.pid if self._child and self._child.exit_code is None else None,
+            tools=tuple(tool.name for tool in self.tools),
+            error=self._error,
+            stderr_tail=self._tail(),
+            shared=self.declaration.scope == "agent",
+        )
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its tools are known, be it from before."""
+        return self._known is not None
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether it is being started, or about to be again."""
+        return not self._settled.is_set()
+
+    async def recall(self) -> None:
+        """Learn what is remembered of it, so that its tools are there before it is."""
+        if self._known is not None:
+            return
+        fingerprint = self.declaration.fingerprint
+        self._known = await asyncio.to_thread(self._remembered.recall, fingerprint)
+        if self._known is not None and not self.tools:
+            self.tools = self._taken(self._known.tools)
+
+    def begin(self) -> None:
+        """Start it, unless it runs or failed so lately that it is too early to try again."""
+        if self._stop_asked.is_set() or (self._owner is not None and not self._owner.done()):
+            return
+        if self._breaker.wait_seconds > 0:
+            if not self._error:
+                self._error = "it failed for another session a moment ago"
+            self._become("failed")
+            return
+        self._settled.clear()
+        self._become("starting")
+        self._owner = asyncio.create_task(self._own(), name=f"mcp-{self.declaration.name}")
+
+    async def wait_settled(self, seconds: float) -> None:
+        """Wait, within a bound, until it is ready or has failed."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._settled.wait()
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any], context: ToolContext
+    ) -> RemoteResult:
+        """Call a tool; starts the server if it does not run.
+
+        Raises:
+            RemoteError: it is not there, does not answer in time, or refuses.
+        """
+        connection = await self._connected()
+        seconds = self.declaration.call_seconds
+        try:
+            async with self._callers.call(context, seconds):
+                result = await connection.call(
+                    tool, arguments, seconds=_LONGEST_CALL_SECONDS, progress=context.progress
+                )
+        except TimeoutError:
+            raise RemoteError(
+                f"{self.declaration.name} was told to stop after {seconds:g} s without an answer "
+                f"to {tool}; it may have had effects"
+            ) from None
+        self._breaker.answered()
+        return result
+
+    async def list_resources(self) -> tuple[RemoteResource, ...]:
+        """Return its resources; see `remote.Connection`."""
+        return await (await self._connected()).list_resources(self.declaration.call_seconds)
+
+    async def read_resource(self, uri: str) -> tuple[dict[str, Any], ...]:
+        """Return what a resource holds; see `remote.Connection`."""
+        return await (await self._connected()).read_resource(uri, self.declaration.call_seconds)
+
+    async def list_prompts(self) -> tuple[RemotePrompt, ...]:
+        """Return its prompts; see `remote.Connection`."""
+        return await (await self._connected()).list_prompts(self.declaration.call_seconds)
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, str]
+    ) -> tuple[tuple[str, dict[str, Any]], ...]:
+        """Return a prompt's messages; see `remote.Connection`."""
+        connection = await self._connected()
+        return await connection.get_prompt(name, arguments, self.declaration.call_seconds)
+
+    async def stop(self) -> ServerEnd | None:
+        """End it for good, with all it started; safe to call any number of times.
+
+        Returns:
+            How its process ended; None where nothing of it ran.
+        """
+        ran = self._owner is not None and not self._owner.done()
+        self._stop_asked.set()
+        if self._owner is not None:
+            # It is never cancelled, and what it does once it is asked to stop is bounded.
+            await asyncio.wait({self._owner})
+        self._become("stopped")
+        return self._end if ran else None
+
+    async def _connected(self) -> Connection:
+        """Return the connection, waiting for a start that is under way.
+
+        Raises:
+            RemoteError: there is none.
+        """
+        self.begin()
+        await self.wait_settled(self.declaration.start_seconds)
+        if self._connection is None:
+            why = self._error or "it is not ready yet"
+            raise RemoteError(f"the MCP server {self.declaration.name} is not there: {why}")
+        return self._connection
+
+    async def _own(self) -> None:
+        """Hold the server, restarting it when it is lost, until it fails or is to stop."""
+        try:
+            while not self._stop_asked.is_set():
+                began = time.monotonic()
+                was_ready, why = await self._live()
+                if self._stop_asked.is_set():
+                    return
+                self._breaker.failed(time.monotonic() - began if was_ready else 0.0)
+                self._error = why
+                logger.warning("the MCP server %s: %s", self.declaration.name, self._error)
+                if not was_ready or self._breaker.is_open:
+                    return
+                self._settled.clear()
+                self._become("restarting")
+                await self._wait_for_stop(self._breaker.wait_seconds)
+        except Exception:
+            logger.exception("the MCP server %s is held no longer", self.declaration.name)
+            self._error = "the daemon failed to hold it; its log says how"
+        finally:
+            self._become("stopped" if self._stop_asked.is_set() else "failed")
+            self._settled.set()
+
+    async def _live(self) -> tuple[bool, str]:
+        """Start it, and hold it until it ends or is to stop.
+
+        Returns:
+            Whether it was ready, and why it is there no more.
+        """
+        self._noise.clear()
+        self._stderr_tail = ""
+        await self.recall()
+        try:
+            launched = await launch(self.declaration, self._folder)
+        except CannotStart as error:
+            return False, str(error)
+        self._child = launched.child
+        serving = asyncio.create_task(self._serve(launched.declaration))
+        stopping = asyncio.create_task(self._stop_asked.wait())
+        try:
+            await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            was_ready = self._connection is not None
+            self._connection = None
+            await self._wind_down(serving)
+        return was_ready, _why(serving)
+
+    async def _serve(self, declaration: ServerDeclaration) -> str:
+        """Connect, and stay so until the connection is lost; return why that was.
+
+        Raises:
+            RemoteError: it cannot be connected with.
+        """
+        # Its package takes half a second to load, once.
+        from treadle.mcp.connection import connect
+
+        host = ServerHost(declaration, self._folder, self._callers, self._changed.set)
+        seconds = declaration.start_seconds
+        deadline = asyncio.timeout(seconds)
+        try:
+            async with (
+                deadline,
+                connect(
+                    declaration,
+                    host,
+                    child=self._child,
+                    era=self._known.era if self._known else None,
+                    noise=self._note_noise,
+                ) as connection,
+            ):
+                await self._list(connection, seconds)
+                deadline.reschedule(None)
+                self._connection = connection
+                self._become("ready")
+                self._settled.set()
+                return await self._follow(connection)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            raise RemoteError(f"it was not ready after {seconds:g} s") from None
+
+    async def _follow(self, connection: Connection) -> str:
+        """List its tools anew whenever they change, until it is lost; return why that was."""
+        lost = asyncio.create_task(connection.wait_lost())
+        try:
+            while not lost.done():
+                changed = asyncio.create_task(self._changed.wait())
+                try:
+                    await asyncio.wait({lost, changed}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    changed.cancel()
+                if self._changed.is_set() and not lost.done():
+                    self._changed.clear()
+                    await self._list_again(connection)
+            return lost.result()
+        finally:
+            lost.cancel()
+
+    async def _list_again(self, connection: Connection) -> None:
+        try:
+            await self._list(connection, self.declaration.start_seconds)
+        except RemoteError as error:
+            self._error = f"its tools could not be listed again: {error.message}"
+        self._on_change()
+
+    async def _list(self, connection: Connection, seconds: float) -> None:
+        """Learn its tools, and remember them."""
+        offers = connection.offers
+        listed = await connection.list_tools(seconds) if "tools" in offers else ()
+        now = Known(connection.era, listed)
+        if now != self._known:
+            self._known = now
+            await asyncio.to_thread(self._remembered.keep, self.declaration.fingerprint, now)
+        self.tools, self.offers, self.server = self._taken(listed), offers, connection.server
+        self._error = ""
+
+    async def _wind_down(self, serving: asyncio.Task[str]) -> None:
+        """Leave the connection and climb down the ladder, side by side."""
+        serving.cancel()
+        ending = [asyncio.create_task(self._stop_child())]
+        await asyncio.wait({serving, *ending}, timeout=LEAVE_SECONDS)
+        await ending[0]
+        if not serving.done():
+            # Its process is gone, or its server is elsewhere: it can reach nothing any more.
+            logger.error("the connection with %s does not end", self.declaration.name)
+            serving.add_done_callback(_end_at_last)
+
+    async def _stop_child(self) -> None:
+        child = self._child
+        if child is None:
+            self._end = ServerEnd(self.declaration.name, None, None, "exit")
+            return
+        ended = await child.stop()
+        self._stderr_tail = child.stderr_tail
+        self._child = None
+        self._end = ServerEnd(self.declaration.name, ended.pid, ended.exit_code, ended.by)
+
+    async def _wait_for_stop(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stop_asked.wait()
+
+    def _taken(self, listed: tuple[RemoteTool, ...]) -> tuple[RemoteTool, ...]:
+        """Return those of its tools that its declaration takes."""
+        wanted = self.declaration.tools
+        if wanted is None:
+            return listed
+        return tuple(
+            tool for tool in listed if any(fnmatchcase(tool.name, pattern) for pattern in wanted)
+        )
+
+    def _note_noise(self, line: bytes) -> None:
+        self._noise += line
+        del self._noise[:-_NOISE_BYTES]
+
+    def _tail(self) -> str:
+        """Return the last that it wrote beside its messages, for people."""
+        said = self._child.stderr_tail if self._child else self._stderr_tail
+        noise = self._noise.decode("utf-8", "replace")
+        whole = f"{said.rstrip()}\n[on standard output:]\n{noise}" if noise else said
+        return clean(known_secrets().redact(whole)).strip()
+
+    def _become(self, state: ServerState) -> None:
+        if state != self.state:
+            self.state = state
+            self._on_change()
+
+
+def _why(serving: asyncio.Task[str]) -> str:
+    """Say why a connection ended."""
+    if not serving.done() or serving.cancelled():
+        return "it was told to stop"
+    error = serving.exception()
+    if error is None:
+        return serving.result()
+    if isinstance(error, RemoteError):
+        return error.message
+    logger.error("a connection with an MCP server failed in an unforeseen way", exc_info=error)
+    return f"the connection failed: {type(error).__name__}"
+
+
+def _end_at_last(serving: asyncio.Task[str]) -> None:
+    if not serving.cancelled() and (error := serving.exception()) is not None:
+        logger.warning("a connection that had been left behind ended with %r", error)
