@@ -70,9 +70,10 @@ class Reaper:
         """Keep no record there any more, and remove it; blocks for a moment."""
         with self._lock:
             self._recording[folder] -= 1
-            if self._recording[folder] <= 0 and folder in self._records:
+            if self._recording[folder] <= 0:
                 del self._recording[folder]
-                self._records.pop(folder).end()
+                if folder in self._records:
+                    self._records.pop(folder).end()
 
     def watch(self, tree: Tree) -> None:
         """Have a tree ended, should this process be killed; blocks for a moment.

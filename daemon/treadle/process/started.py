@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from asyncio.subprocess import PIPE, SubprocessStreamProtocol
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 from treadle.process.census import MARK_VARIABLE
 from treadle.process.group import group_options
@@ -32,6 +33,9 @@ _FIRST_POLL_SECONDS = 0.01
 _POLL_SECONDS = 0.08
 
 ResultT = TypeVar("ResultT")
+
+Spawn: TypeAlias = "Callable[[], Awaitable[tuple[asyncio.SubprocessTransport, Streams]]]"
+"""Start the process, and give its pipes."""
 
 
 class Streams(SubprocessStreamProtocol):
@@ -96,7 +100,19 @@ class Started:
             OSError: the program or the folder is not there, or it cannot be run.
             asyncio.CancelledError: the caller was cancelled; nothing is left running.
         """
-        starting = asyncio.create_task(cls._start(argv, env, cwd, stdin, stderr))
+        loop, mark = asyncio.get_running_loop(), new_mark()
+        spawn = partial(
+            loop.subprocess_exec,
+            partial(Streams, loop),
+            *argv,
+            stdin=stdin,
+            stdout=PIPE,
+            stderr=stderr,
+            env={**env, MARK_VARIABLE: mark},
+            cwd=cwd,
+            **group_options(),
+        )
+        starting = asyncio.create_task(cls._start(spawn, mark))
         try:
             return await to_the_end(starting)
         except asyncio.CancelledError:
@@ -155,30 +171,12 @@ class Started:
         self._transport.close()
 
     @classmethod
-    async def _start(
-        cls,
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        cwd: Path | None,
-        stdin: int,
-        stderr: int,
-    ) -> Self:
-        loop = asyncio.get_running_loop()
-        mark = new_mark()
+    async def _start(cls, spawn: Spawn, mark: str) -> Self:
         # Its mark is told before there is a process: we may be killed right after it began.
         coming = Tree(0, mark)
         await asyncio.to_thread(_prepare, coming)
         try:
-            transport, streams = await loop.subprocess_exec(
-                lambda: Streams(loop),
-                *argv,
-                stdin=stdin,
-                stdout=PIPE,
-                stderr=stderr,
-                env={**env, MARK_VARIABLE: mark},
-                cwd=cwd,
-                **group_options(),
-            )
+            transport, streams = await spawn()
         except asyncio.CancelledError:
             _kill_now(coming)
             raise

@@ -27,8 +27,11 @@ class LeftProcesses:
         self._folder = data / "processes"
         REAPER.record_in(self._folder)
         self._reaping = asyncio.create_task(asyncio.to_thread(reap_left, self._folder))
+        self._stopping: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        """Stop recording, once everything has ended that was started here."""
-        await asyncio.wait({self._reaping}, timeout=CLOSE_SECONDS)
-        await asyncio.to_thread(REAPER.stop_recording, self._folder)
+        """Stop recording, once everything has ended that was started here. Safe to call twice."""
+        if self._stopping is None:
+            stopping = asyncio.to_thread(REAPER.stop_recording, self._folder)
+            self._stopping = asyncio.create_task(stopping)
+        await asyncio.wait({self._reaping, self._stopping}, timeout=CLOSE_SECONDS)
