@@ -18,7 +18,7 @@ from treadle.protocol.base import WireStruct
 from treadle.runtime.holding import Closed, Holding
 from treadle.runtime.outbox import Pair
 from treadle.secrets import hold
-from treadle.server import bridge, bridge_mcp
+from treadle.server import bridge
 from treadle.server.handlers import mcp as handlers
 from treadle.server.mcp_news import McpNews
 
@@ -84,8 +84,7 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> None:
         ServerDeclaration("good", command="good"),
         ServerDeclaration("bad", command="bad", scope="agent"),
     )
-    for module in (bridge, bridge_mcp, handlers):
-        monkeypatch.setattr(module, "declared_by", lambda agent: declared)
+    monkeypatch.setattr(handlers, "servers_of", lambda agent, config: declared)
 
 
 @pytest.fixture
@@ -147,11 +146,7 @@ async def test_a_list_of_nobodys_servers_is_an_error(line: Line) -> None:
     assert error["data"]["reason"] == "unknown_agent"
 
 
-async def test_agents_name_their_servers_and_a_resume_tells_what_they_do(
-    line: Line, servers: Servers
-) -> None:
-    listed = await ask(line, "agent/list")
-    assert listed["agents"][0]["mcpServers"] == ["good", "bad"]
+async def test_a_resume_tells_what_each_server_does(line: Line, servers: Servers) -> None:
     resumed = await ask(line, "session/resume")
     assert resumed["mcp"] == [
         {"server": "good", "state": "ready"},

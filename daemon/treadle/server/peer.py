@@ -18,6 +18,7 @@ from treadle.server.editor.buffers import EditorBuffers
 from treadle.server.editor.tenant import Editor
 from treadle.server.feed import Feed
 from treadle.server.joining import is_late
+from treadle.server.mcp_news import McpNews
 from treadle.server.person import Person
 from treadle.server.progress import ProgressBoard
 
@@ -75,6 +76,7 @@ class Peer:
         self._is_leaving = False
         self._feed = Feed(notify, pending_bytes, opt_out)
         self.agents = AgentNews(runtime, person, folders, notify, opt_out)
+        self._servers = McpNews(runtime.services.mcp, notify, opt_out)
         # Weak, because a session that was closed and opened anew has another outbox.
         self._watched: WeakSet[Outbox] = WeakSet()
         self._asides = Asides()
@@ -119,6 +121,7 @@ class Peer:
     async def leave(self) -> None:
         """Stop watching; the sessions go on without this client."""
         self.agents.leave()
+        self._servers.leave()
         for outbox in tuple(self._watched):
             outbox.unwatch(self._feed.take)
         self._watched.clear()

@@ -21,6 +21,7 @@ from treadle.cli.doctor.embedded import look_at_embedded
 from treadle.cli.doctor.machine import look_at_machine
 from treadle.cli.doctor.places import look_at_folders
 from treadle.cli.doctor.report import Check, Report
+from treadle.cli.doctor.servers import look_at_servers
 from treadle.cli.doctor.stored import look_at_threads
 from treadle.cli.options import JsonOption
 from treadle.cli.streams import to_json
@@ -75,6 +76,8 @@ async def _look(
         told = "which one answers cannot be told while config.toml is broken"
         report.checks.append(Check("models", "ok", told))
     else:
+        tell("looking for MCP servers")
+        await look_at_servers(report, agents, config, folders.config)
         tell("reading the embedded model's file")
         look_at_embedded(report, folders.cache, is_needed=needs_embedded(agents, config))
         tell("asking the models")

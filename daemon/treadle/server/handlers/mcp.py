@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from treadle.agents.options import SessionOptions
+from treadle.agents.servers import servers_of
 from treadle.errors import McpFailed
+from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.status import ServerStatus
 from treadle.protocol.mcp import (
     McpAskParams,
@@ -26,7 +28,6 @@ from treadle.runtime.outbox import Pair
 from treadle.runtime.session import Session
 from treadle.server.bridge import pair_of
 from treadle.server.bridge_mcp import (
-    declared_by,
     failure,
     prompt_infos,
     prompt_messages,
@@ -118,14 +119,19 @@ async def _ask(
 async def _statuses(pair: Pair, peer: Peer) -> list[ServerStatus]:
     """Tell of every server that the agent's file declares now, and of those that still run."""
     catalogue = peer.runtime.services.catalogue
-    agent = await asyncio.to_thread(catalogue.find, pair.agent, peer.agents.workspaces)
+
+    def declared() -> tuple[ServerDeclaration, ...]:
+        agent = catalogue.find(pair.agent, peer.agents.workspaces)
+        return servers_of(agent, catalogue.config())
+
+    now = await asyncio.to_thread(declared)
     session = peer.runtime.find(pair)
     held = {each.server: each for each in session.mcp_statuses()} if session else {}
-    now = [
+    statuses = [
         held.pop(each.name, ServerStatus(each.name, "stopped", shared=each.scope == "agent"))
-        for each in declared_by(agent)
+        for each in now
     ]
-    return [*now, *held.values()]
+    return [*statuses, *held.values()]
 
 
 async def _opened(pair: Pair, peer: Peer) -> Session:

@@ -1,0 +1,1 @@
+"""`treadle mcp`: MCP servers, declared, checked and imported."""
