@@ -11,6 +11,8 @@ import pytest
 
 from support.approving import AGENT, approvals, careful_agent, decisions, write
 from support.chat import resting
+from support.model_server import Answer, ModelServer, in_order
+from support.person import on
 from support.tmux import CHAT, Tmux, tmux
 from support.waiting import PATIENCE_SECONDS
 
@@ -53,9 +55,16 @@ async def test_a_prompt_on_a_terminal_asks_there_and_shows_what_would_be_done(
 
 
 async def test_what_was_typed_before_a_question_answers_nothing(tmp_path: Path) -> None:
-    work = careful_agent(tmp_path, {"text": "", "calls": [write("a.txt")], "delay_seconds": 1})
-    async with tmux(*PROMPT, "Go", folder=tmp_path) as terminal:
+    work = careful_agent(tmp_path, model="test-model")
+    asks = Answer(calls=[("write", {"path": "a.txt", "content": "x"})], pause_after=0)
+    async with (
+        ModelServer(in_order(asks, Answer("Done."))) as server,
+        tmux(*PROMPT, "Go", folder=tmp_path, env=on(server)) as terminal,
+    ):
         terminal.type("y", "Enter")
+        # As the terminal shows it, which has it then.
+        await terminal.sees("y\n")
+        asks.go_on.set()
         await terminal.sees(HOW)
         terminal.type("n", "Enter")
         assert await terminal.exit_code() == 0

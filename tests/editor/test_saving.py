@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lsprotocol import types
 
+from support.waiting import PATIENCE_SECONDS
 from treadle.server.editor.documents import Document, Documents
 from treadle.server.editor.saving import as_bytes, as_text, holds, look
 
@@ -111,6 +112,6 @@ async def test_what_is_no_file_is_not_opened_to_be_looked_at(tmp_path: Path) -> 
     os.mkfifo(tmp_path / "pipe")
     for file in (tmp_path / "pipe", tmp_path, tmp_path / "missing", Path("/dev/zero")):
         document = Opened(file, "one\n").document
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await look(document)
         assert not document.is_saved

@@ -14,6 +14,7 @@ import pytest
 
 from support.model_peer import KEY, model_peer
 from support.model_server import Answer, ModelServer, in_order, last_user_text, memory
+from support.waiting import PATIENCE_SECONDS
 from treadle.models.completion import Delta, ToolSpec
 from treadle.models.openai import OpenAICompletion, stream
 from treadle.models.openai.client import Endpoint
@@ -213,7 +214,7 @@ async def test_an_oddly_phrased_stream_is_read_all_the_same(oddity: dict[str, An
 
 async def test_a_line_of_five_megabytes_is_read_at_once() -> None:
     word = "x" * 5_000_000
-    async with asyncio.timeout(5), model_peer(Answer([word])) as peer:
+    async with asyncio.timeout(PATIENCE_SECONDS), model_peer(Answer([word])) as peer:
         assert (await peer.ask()).text == word
 
 
@@ -300,7 +301,7 @@ async def test_cancelling_closes_the_socket_and_keeps_what_had_come() -> None:
         upon = asyncio.Event()
         peer.agent.on("delta", lambda _, delta: upon.set() if delta.text == "upon " else None)
         turn = asyncio.create_task(peer.ask())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await upon.wait()
         turn.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from support.waiting import PATIENCE_SECONDS
 from treadle.errors import ConfigurationError, InvalidAgent, ModelRateLimited, ModelStreamBroken
 from treadle.models.completion import Delta, ToolSpec
 from treadle.models.scripted import Reply, Scripted, ScriptedCall, ScriptedRequest
@@ -95,7 +96,7 @@ async def test_a_cancel_during_the_delay_keeps_nothing() -> None:
     called = asyncio.Event()
     agent.on("model_call", lambda *_: called.set())
     turn = asyncio.create_task(agent.start("Hi"))
-    await asyncio.wait_for(called.wait(), 5)
+    await asyncio.wait_for(called.wait(), PATIENCE_SECONDS)
     turn.cancel()
     with pytest.raises(asyncio.CancelledError):
         await turn

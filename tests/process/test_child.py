@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from random import Random
 
@@ -208,6 +209,27 @@ async def test_starts_that_are_cancelled_at_any_moment_leave_no_process_and_no_d
     assert (children_of(os.getpid()), descriptors()) == before
     assert REAPER._trees == {}
     await switchboard.dead(*switchboard.ended)
+
+
+@linux_only
+async def test_a_loop_that_ends_in_the_middle_of_a_stop_leaves_nothing(
+    switchboard: Switchboard,
+) -> None:
+    async def leave_early(family_called: threading.Event) -> None:
+        child = await start(with_runaway("time.sleep(600)"), switchboard, PATIENCE_SECONDS)
+        stopping = asyncio.create_task(child.stop())
+        await asyncio.to_thread(family_called.wait, PATIENCE_SECONDS)
+        assert not stopping.done()
+
+    family_called = threading.Event()
+    other_loop = asyncio.create_task(
+        asyncio.to_thread(lambda: asyncio.run(leave_early(family_called)))
+    )
+    family = await switchboard.called(2)
+    family_called.set()
+    await within_bound(other_loop)
+    await switchboard.dead(*family)
+    assert REAPER._trees == {}
 
 
 async def test_a_child_has_the_environment_it_was_given_and_pipes_of_its_own(

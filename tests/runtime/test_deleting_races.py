@@ -12,7 +12,7 @@ import pytest
 
 from support.person import stored, write_config
 from support.sessions import PAIR, Answering, ask, prompt
-from support.waiting import PATIENCE_SECONDS
+from support.waiting import PATIENCE_SECONDS, until_seen
 from treadle.errors import (
     NoSuchOrdinal,
     NotRunning,
@@ -131,8 +131,7 @@ async def test_whatever_is_deleted_meanwhile_each_call_ends_and_threads_stay_who
             assert await runtime.session(pair).delete()
             assert not stored(*pair).exists()
         assert list(runtime.services.folders.data.rglob("*.*")) == []
-        await asyncio.sleep(0.001)
-        assert runtime._sessions == {}
+        await until_seen(lambda: runtime._sessions == {})
 
 
 def _assert_once(pair: Pair) -> None:

@@ -40,7 +40,7 @@ async def test_a_session_with_many_prompts_lets_others_in_between(
     await asyncio.gather(*many, *others)
 
     assert served == ["a0", "b", "c", "a1", "a2", "a3"]
-    await watched["b"].until(lambda: watched["b"].states[-1] == StateChanged("idle", 0))
+    await watched["b"].until(lambda: watched["b"].states[-1:] == [StateChanged("idle", 0)])
     assert watched["b"].states == [
         StateChanged("idle", 1),
         StateChanged("running", 0),

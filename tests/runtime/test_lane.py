@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from support.waiting import until_seen
 from treadle.runtime.lane import Lane
 
 
@@ -31,7 +32,7 @@ async def test_work_is_done_in_order_of_arrival_and_told_before_the_next_begins(
         job.outcome.add_done_callback(lambda done: log.entries.append(f"outcome {done.result()}"))
 
     assert [await job.outcome for job in jobs] == ["a", "b", "c"]
-    await asyncio.sleep(0.01)
+    await until_seen(lambda: log.lane.is_idle)
     told = [entry for name in "abc" for entry in (name, f"outcome {name}", "told")]
     assert log.entries == [*told, "empty"]
 
@@ -85,7 +86,7 @@ def test_a_loop_that_ends_begins_nothing_that_still_waits() -> None:
         lane = Lane(lambda: None, lambda: begun.append("empty"))
         for name in "ab":
             lane.submit(lambda name=name: stay(name))
-        await asyncio.sleep(0.01)
+        await until_seen(lambda: bool(begun))
 
     asyncio.run(main())
     assert begun == ["a", "empty"]
@@ -94,7 +95,7 @@ def test_a_loop_that_ends_begins_nothing_that_still_waits() -> None:
 async def test_a_lane_that_is_cancelled_settles_whatever_waits_in_it() -> None:
     lane = Lane(lambda: None, lambda: None)
     jobs = [lane.submit(asyncio.Event().wait) for _ in range(3)]
-    await asyncio.sleep(0.01)
+    await until_seen(lambda: jobs[0].has_begun)
     assert lane._worker is not None
     lane._worker.cancel()
     outcomes = await asyncio.gather(*(job.outcome for job in jobs), return_exceptions=True)

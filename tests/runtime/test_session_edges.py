@@ -14,6 +14,7 @@ import pytest
 
 from support.person import stored, write_agent, write_config
 from support.sessions import PAIR, Answering, Watched, ask, said
+from support.waiting import PATIENCE_SECONDS, until_seen
 from treadle.agents.options import SessionOptions
 from treadle.errors import Busy, ConfigurationError, InternalError, ShuttingDown, TreadleError
 from treadle.models.provider import Models
@@ -71,20 +72,21 @@ async def stubborn() -> AsyncIterator[Callable[[], Stubborn]]:
     yield make
     for each in made:
         each.released.set()
-        await asyncio.wait({each.ended}, timeout=5)
+        await asyncio.wait({each.ended}, timeout=PATIENCE_SECONDS)
 
 
-def _slow_opening(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Make opening wait for an event."""
+def _slow_opening(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Make opening wait for an event, the second; the first is set once it waits."""
     opening = holding.open_session
-    go_on = threading.Event()
+    began, go_on = threading.Event(), threading.Event()
 
     def open_slowly(*arguments: Any) -> Any:
-        assert go_on.wait(20)
+        began.set()
+        assert go_on.wait(PATIENCE_SECONDS)
         return opening(*arguments)
 
     monkeypatch.setattr(holding, "open_session", open_slowly)
-    return go_on
+    return began, go_on
 
 
 @pytest.mark.usefixtures("soon")
@@ -189,9 +191,9 @@ async def test_a_cancel_during_the_opening_stops_the_prompt_and_not_the_session(
     runtime: Runtime, answering: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answering(Scripted(["Fine."]))
-    go_on = _slow_opening(monkeypatch)
+    began, go_on = _slow_opening(monkeypatch)
     running = ask(runtime, "Hello")
-    await asyncio.sleep(0.01)
+    await until_seen(began.is_set)
     cancel = asyncio.create_task(runtime.session(PAIR).cancel())
     await asyncio.sleep(0.01)
     assert not cancel.done()
@@ -209,9 +211,9 @@ async def test_a_close_is_answered_although_the_opening_hangs_and_follows_it(
     answering(Scripted(["Fine."]))
     monkeypatch.setattr(session_module, "CLOSE_SECONDS", 0.02)
     monkeypatch.setattr(turn_in_flight, "STOP_SECONDS", 0.02)
-    go_on = _slow_opening(monkeypatch)
+    began, go_on = _slow_opening(monkeypatch)
     running = ask(runtime, "Hello")
-    await asyncio.sleep(0.01)
+    await until_seen(began.is_set)
     assert await runtime.session(PAIR).cancel() is None
     with pytest.raises(Busy):
         await runtime.session(PAIR).close()
@@ -264,7 +266,7 @@ async def test_the_end_of_the_daemon_interrupts_whatever_is_going_on(
     prompts = [ask(runtime, "Hello", pair) for pair in pairs for _ in range(3)]
     for each in watched:
         await each.until(lambda each=each: bool(each.states) and each.states[-1].queued == 2)
-    go_on = _slow_opening(monkeypatch)
+    _, go_on = _slow_opening(monkeypatch)
     opening = ask(runtime, "Hello")
     await asyncio.sleep(0)
     closing = asyncio.create_task(runtime.close())

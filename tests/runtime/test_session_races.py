@@ -15,6 +15,7 @@ import pytest
 
 from support.person import stored, write_config
 from support.sessions import prompt
+from support.waiting import until_seen
 from treadle.agents.options import SessionOptions
 from treadle.errors import ModelUnreachable, NotRunning, RequestFailed
 from treadle.models.answer import say_answer, say_partial
@@ -184,8 +185,7 @@ async def test_each_prompt_ends_once_whatever_races(
             _assert_no_word_is_lost(schedule, pair)
             await _assert_usable(schedule, pair)
             _assert_whole(pair)
-        await asyncio.sleep(0.001)
-        assert runtime._sessions == {}
+        await until_seen(lambda: runtime._sessions == {})
 
 
 async def _assert_quiet(schedule: _Schedule, pair: Pair) -> None:

@@ -12,7 +12,7 @@ from support.daemon import Daemon, RpcError, daemon
 from support.person import pair, stored, write_config
 from support.scripts import calls, says, scripted_agent
 from support.tasks import lines_of, prompt_parent, results_of
-from support.waiting import until_seen
+from support.waiting import PATIENCE_SECONDS, until_seen
 
 
 async def test_a_task_has_a_thread_of_its_own_and_its_last_answer_is_the_result() -> None:
@@ -232,5 +232,5 @@ async def test_a_running_task_can_be_read_and_nobody_else_can_write_it() -> None
             await client.request("session/resume", pair("x/task-1", "slow"))
         assert refused.value.reason == "thread_locked"
         await client.request("session/cancel", pair("x", "boss"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await asked

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,12 @@ def cpu_seconds(pid: int) -> float:
 
 def children_of(pid: int) -> list[int]:
     """Return the processes that a process has started and that still live."""
-    children = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for path in children for child in path.read_text().split()]
+    children: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        # A thread may have ended since it was listed.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            children += map(int, path.read_text().split())
+    return children
 
 
 def is_alive(pid: int) -> bool:

@@ -11,7 +11,9 @@ from support.person import pair, stored
 
 
 def lines_of(agent: str, instance: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in stored(agent, instance).read_bytes().splitlines()]
+    """Return the whole lines of a thread, which another process may be writing."""
+    whole = stored(agent, instance).read_bytes().rpartition(b"\n")[0]
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def names_of_texts(folder: Path) -> list[str]:

@@ -15,7 +15,7 @@ from support.switchboard import Switchboard
 from support.waiting import until_seen
 from treadle.tools.commands import running
 from treadle.tools.commands import shell as shell_module
-from treadle.tools.commands.running import JobEnd
+from treadle.tools.commands.running import Job, JobEnd
 from treadle.tools.pipeline import ToolOutcome
 
 pytestmark = posix_only
@@ -34,7 +34,11 @@ def _states(outcome: ToolOutcome) -> Sequence[str]:
 async def test_a_job_goes_on_is_looked_at_and_stopped(
     bench: Bench, switchboard: Switchboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shell_module, "FIRST_SECONDS", 0.5)
+    async def until_it_prints(job: Job, seconds: float) -> None:
+        await until_seen(lambda: bool(job.capture.printed().text))
+
+    # How long that takes is the machine's to say.
+    monkeypatch.setattr(Job, "wait", until_it_prints)
     folder = bench.context.sandbox.folder
     assert folder is not None
     command = f"echo one; until test -e go; do sleep 0.01; done; echo two; {switchboard.calling()}"
