@@ -31,6 +31,9 @@ GROWTH_BYTES = 24 << 20
 # A flood of so many documents of a megabyte.
 FLOOD = 200
 
+# Two hundred megabytes are written and read on the way; what is asked behind them waits that long.
+FLOOD_PATIENCE_SECONDS = PATIENCE_SECONDS * 4
+
 # What the daemon may hold of it at any moment: what waits while pygls loads, the same once more as
 # text, and pygls itself.
 FLOOD_BYTES = 120 << 20
@@ -145,6 +148,7 @@ async def test_a_flood_of_documents_waits_outside_and_is_answered_when_it_is_ove
     text = "and so on\n" * (LARGE_CHARACTERS // 10)
     async with ModelServer(digested) as server, daemon(program=program, env=on(server)) as client:
         before = peak_resident_bytes(client.process.pid)
+        client.patience_seconds = FLOOD_PATIENCE_SECONDS
         editor = NoisyEditor(SEED)
         client.send(editor.opened(FLOODED, text).message)
         answers = []
@@ -153,7 +157,7 @@ async def test_a_flood_of_documents_waits_outside_and_is_answered_when_it_is_ove
             client.send(editor.changed(FLOODED, [{"text": f"{text}{number}"}]).message)
             answers.append(client.ask("session/list"))
         client.send(editor.changed(FLOODED, [{"text": "the end"}]).message)
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(FLOOD_PATIENCE_SECONDS):
             await client.stdin.drain()
         assert [await answer for answer in answers] == [{"sessions": []}] * FLOOD
         digest = await _seen(client, FLOODED, "flooded")

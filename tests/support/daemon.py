@@ -58,6 +58,7 @@ class Daemon(Waitable):
         self.asked: list[dict[str, Any]] = []  # requests of the daemon's
         self.answers: dict[str, Callable[[Any], object]] = {}  # how those are answered, by method
         self.log: list[dict[str, Any]] = []  # every message, in the order it was read
+        self.patience_seconds = PATIENCE_SECONDS  # for the reply to a request
         self.reading = asyncio.Event()
         self.reading.set()
         self._waiting: dict[Any, asyncio.Future[Any]] = {}
@@ -70,7 +71,7 @@ class Daemon(Waitable):
 
     async def request(self, method: str, params: object = None) -> Any:
         """Send a request and return its result, within a bound, or raise RpcError."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(self.patience_seconds):
             return await self.ask(method, params)
 
     def ask(self, method: str, params: object = None) -> asyncio.Future[Any]:
@@ -85,7 +86,7 @@ class Daemon(Waitable):
         """Return the future of the reply to a request that is sent by hand."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
-        late = loop.call_later(PATIENCE_SECONDS, _give_up, answer, request_id)
+        late = loop.call_later(self.patience_seconds, _give_up, answer, request_id)
         answer.add_done_callback(lambda _: late.cancel())
         answer.request_id = request_id  # type: ignore[attr-defined]  # for $/cancelRequest
         self._waiting[request_id] = answer
