@@ -69,6 +69,9 @@ def unreachable(error: Exception) -> str:
     """Say why a server could not be reached."""
     if isinstance(error, httpx2.ConnectTimeout):
         return "the server cannot be reached: no connection within the time that it may take"
+    if isinstance(error, httpx2.LocalProtocolError):
+        # The library quotes it, and it may be the token.
+        return "the server cannot be reached: its headers or its token hold what no header may"
     if isinstance(error, httpx2.ConnectError):
         return f"the server cannot be reached: {error or 'no connection'}"
     return f"the connection with the server broke off: {str(error) or type(error).__name__}"

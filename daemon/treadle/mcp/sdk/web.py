@@ -1,4 +1,4 @@
-"""Servers behind a url, by the SDK's transports and an HTTP client of ours.
+"""Servers behind a url, by the SDK's transport and an HTTP client of ours.
 
 Owns that one request that fails is that request's error alone: the SDK's client would end for
 everybody. Owns what a status means, how long a goodbye may take, and how much an answer may hold.
@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio
 import httpx2
 import msgspec
-from mcp.client.sse import sse_client
 from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
-from mcp.shared.message import SessionMessage
-from mcp_types import ErrorData, JSONRPCError, RequestId
+from mcp_types import ErrorData, JSONRPCError
 
 from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.lost import Lost
+from treadle.mcp.sdk.events import open_events
 from treadle.mcp.sdk.refusal import refusal, status_words, unreachable
 
 # A host that does not take a connection within this time is not there.
@@ -43,10 +41,10 @@ REFUSAL_BYTES = 64 * 1024
 # Says that a server does not know the session any more, where it does not say 404.
 _FORGOTTEN = (b"session", b"not initialized")
 
-_RESTARTED = "the server does not know this connection any more; it may have been started again"
+# Nothing was sent, and nothing else would be.
+_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.LocalProtocolError)
 
-Refuse = Callable[[RequestId, ErrorData], Awaitable[None]]
-"""Answers a request in the server's place."""
+_RESTARTED = "the server does not know this connection any more; it may have been started again"
 
 
 class Client(httpx2.AsyncClient):
@@ -56,7 +54,7 @@ class Client(httpx2.AsyncClient):
         headers: what each request carries.
         lost: told when the server has forgotten us.
         trust_env: whether the environment's proxies are used.
-        refuse: where an answer does not come as a response; responses are empty then.
+        is_older: whether the transport is that of 2024, which knows no header for a session.
     """
 
     def __init__(
@@ -65,7 +63,7 @@ class Client(httpx2.AsyncClient):
         headers: dict[str, str],
         lost: Lost,
         trust_env: bool,
-        refuse: Refuse | None = None,
+        is_older: bool = False,
     ) -> None:
         super().__init__(
             # What cannot be unpacked, or grows without end when it is, is not asked for.
@@ -74,7 +72,7 @@ class Client(httpx2.AsyncClient):
             trust_env=trust_env,
         )
         self._lost = lost
-        self._refuse = refuse
+        self._is_older = is_older
         self._listens = False
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
@@ -84,21 +82,19 @@ class Client(httpx2.AsyncClient):
             async with asyncio.timeout(seconds):
                 response = await super().send(request, **options)
         except TimeoutError:
-            why = refusal(f"the server did not answer within {seconds:g} seconds")
-            return await self._failed(request, 504, why)
+            why = refusal(f"the server did not answer within {seconds or 0:g} seconds")
+            return _failed(request, 504, why)
         except httpx2.TransportError as error:
-            return await self._unreached(request, error)
+            return self._unreached(request, error)
         return await self._judge(request, response)
 
-    async def _unreached(
-        self, request: httpx2.Request, error: httpx2.TransportError
-    ) -> httpx2.Response:
+    def _unreached(self, request: httpx2.Request, error: httpx2.TransportError) -> httpx2.Response:
         if request.method == "GET":
             if self._listens:
                 self._lost.because(unreachable(error))
             raise error
-        is_refused = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
-        return await self._failed(request, 502, refusal(unreachable(error), final=is_refused))
+        is_refused = isinstance(error, _NOT_SENT)
+        return _failed(request, 502, refusal(unreachable(error), final=is_refused))
 
     async def _judge(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Return the response, or what stands for it where it is a refusal."""
@@ -110,7 +106,7 @@ class Client(httpx2.AsyncClient):
             if response.headers.get("content-encoding", "identity") == "identity":
                 return response
             await response.aclose()
-            return await self._failed(request, 415, refusal("the server packs what it sends"))
+            return _failed(request, 415, refusal("the server packs what it sends"))
         if request.method == "DELETE":
             return response
         body = await _beginning(response)
@@ -120,34 +116,16 @@ class Client(httpx2.AsyncClient):
             why = refusal(_RESTARTED, final=True)
         if request.method == "GET":
             return httpx2.Response(response.status_code, request=request)
-        return await self._failed(request, response.status_code, why)
+        return _failed(request, response.status_code, why)
 
     def _forgot(self, request: httpx2.Request, status: int, body: bytes) -> bool:
         if request.method == "GET":
             # Many servers offer nothing to listen to, and say so in this way.
             return status == 404 and self._listens
         if MCP_SESSION_ID not in request.headers:
-            return status == 404 and self._refuse is not None
+            return status == 404 and self._is_older
         said = body.lower()
         return status == 404 or (status == 400 and any(sign in said for sign in _FORGOTTEN))
-
-    async def _failed(
-        self, request: httpx2.Request, status: int, why: ErrorData
-    ) -> httpx2.Response:
-        """Return the response that has just this request fail."""
-        number = _sent(request).id
-        if self._refuse is None or number is None:
-            # What needs no answer is not waited for; the SDK's older transport would end of it.
-            status = status if self._refuse is None else 202
-            error = JSONRPCError(jsonrpc="2.0", id=number, error=why)
-            return httpx2.Response(
-                status,
-                request=request,
-                content=error.model_dump_json(by_alias=True).encode(),
-                headers={"content-type": "application/json"},
-            )
-        await self._refuse(number, why)
-        return httpx2.Response(202, request=request)
 
 
 class _Sent(msgspec.Struct):
@@ -186,65 +164,36 @@ async def open_url(declaration: ServerDeclaration, lost: Lost) -> AsyncIterator[
     Yields:
         What messages come from, and what they go to; see `gate.Gate`.
     """
-    assert declaration.url is not None
-    if declaration.transport == "sse":
-        async with _open_sse(declaration, lost) as streams:
-            yield streams
-        return
-    async with (
-        # Certificates are read for it, which takes a moment.
-        await asyncio.to_thread(_client, declaration, lost) as client,
-        streamable_http_client(
-            declaration.url, http_client=client, max_sse_event_size=ANSWER_BYTES
-        ) as streams,
-    ):
-        yield streams
+    url = declaration.url or ""
+    # Certificates are read for it, which takes a moment.
+    async with await asyncio.to_thread(_client, declaration, lost) as client:
+        if declaration.transport == "sse":
+            async with open_events(client, url, lost, ANSWER_BYTES) as streams:
+                yield streams
+        else:
+            async with streamable_http_client(
+                url, http_client=client, max_sse_event_size=ANSWER_BYTES
+            ) as streams:
+                yield streams
 
 
-@asynccontextmanager
-async def _open_sse(declaration: ServerDeclaration, lost: Lost) -> AsyncIterator[tuple[Any, Any]]:
-    assert declaration.url is not None
-    send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-
-    async def refuse(number: RequestId, why: ErrorData) -> None:
-        await send.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=why)))
-
-    client = await asyncio.to_thread(_client, declaration, lost, refuse)
-
-    def ready_made(
-        headers: dict[str, str] | None = None,
-        timeout: httpx2.Timeout | None = None,
-        auth: httpx2.Auth | None = None,
-    ) -> Client:
-        return client
-
-    async with (
-        receive,
-        send,
-        sse_client(declaration.url, httpx_client_factory=ready_made) as (read, write),
-    ):
-        # Refusals and what the server sends come out of one stream.
-        passing = asyncio.create_task(_pass(read, send))
-        try:
-            yield receive, write
-        finally:
-            passing.cancel()
-            await asyncio.wait({passing})
-
-
-async def _pass(read: Any, send: Any) -> None:
-    async with send:
-        async for item in read:
-            await send.send(item)
-
-
-def _client(declaration: ServerDeclaration, lost: Lost, refuse: Refuse | None = None) -> Client:
-    assert declaration.url is not None
+def _client(declaration: ServerDeclaration, lost: Lost) -> Client:
     return Client(
         headers=dict(declaration.headers),
         lost=lost,
-        trust_env=not _is_loopback(declaration.url),
-        refuse=refuse,
+        trust_env=not _is_loopback(declaration.url or ""),
+        is_older=declaration.transport == "sse",
+    )
+
+
+def _failed(request: httpx2.Request, status: int, why: ErrorData) -> httpx2.Response:
+    """Return the response that has just this request fail."""
+    error = JSONRPCError(jsonrpc="2.0", id=_sent(request).id, error=why)
+    return httpx2.Response(
+        status,
+        request=request,
+        content=error.model_dump_json(by_alias=True).encode(),
+        headers={"content-type": "application/json"},
     )
 
 
