@@ -109,6 +109,8 @@ class Server:
             error=self._error,
             stderr_tail=self._tail(),
             shared=self.declaration.scope == "agent",
+            era=self._known.era if self._known else None,
+            about=self.server,
         )
 
     @property
