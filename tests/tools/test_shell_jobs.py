@@ -12,7 +12,8 @@ import pytest
 from support.commands import Bench, bad, good
 from support.process import posix_only
 from support.switchboard import Switchboard
-from support.waiting import until_seen
+from support.waiting import PATIENCE_SECONDS, until_seen
+from treadle.process.command import Command
 from treadle.tools.commands import running
 from treadle.tools.commands import shell as shell_module
 from treadle.tools.commands.running import Job, JobEnd
@@ -77,7 +78,10 @@ async def test_a_job_whose_shell_has_ended_runs_as_long_as_what_it_started(
     assert _states(await bench.jobs())[0].startswith("job-1 [exit code 0 after N s]")
 
 
-async def test_a_job_that_ends_at_once_is_told_as_any_command_is(bench: Bench) -> None:
+async def test_a_job_that_ends_at_once_is_told_as_any_command_is(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell_module, "FIRST_SECONDS", PATIENCE_SECONDS)
     assert await bench.shell("echo hi; exit 2", background=True) == bad(
         "hi\n[exit code 2 after N s]"
     )
@@ -112,6 +116,27 @@ async def test_there_can_be_so_many_jobs_and_no_more(
     assert names == ["job-2", "job-3"]
 
 
+@pytest.mark.usefixtures("soon")
+async def test_jobs_that_begin_at_once_are_told_by_their_numbers(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, second_runs = Command.start, asyncio.Event()
+
+    async def second_first(argv: Sequence[str], **where: Any) -> Command:
+        if "first" in argv[-1]:
+            await second_runs.wait()
+        started = await start(argv, **where)
+        second_runs.set()
+        return started
+
+    monkeypatch.setattr(Command, "start", second_first)
+    commands = ("sleep 600 # first", "sleep 600 # second")
+    begun = [bench.shell(command, background=True) for command in commands]
+    told = [_states(one)[0].split()[0] for one in await asyncio.gather(*begun)]
+    assert told == ["[job-1", "[job-2"]
+    assert [line.split()[0] for line in _states(await bench.jobs())] == ["job-1", "job-2"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "content"),
     [
@@ -131,6 +156,7 @@ async def test_a_close_ends_all_that_runs_and_says_what(
     bench: Bench, switchboard: Switchboard
 ) -> None:
     await bench.shell("true", background=True)
+    await until_seen(lambda: not bench.session.is_busy)
     command = switchboard.calling()
     await bench.shell(command, background=True)
     waiting = asyncio.create_task(bench.shell("echo begun; exec sleep 600"))

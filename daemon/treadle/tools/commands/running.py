@@ -179,24 +179,25 @@ class Jobs:
     def __init__(self, spill: Spill) -> None:
         self._spill = spill
         self._waited_for: list[Job] = []
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[int, Job] = {}  # by the number in their name
         self._starting = 0
         self._count = 0
         self._is_closed = False
 
     @property
     def all(self) -> tuple[Job, ...]:
-        """The jobs that run in the background, and the last that have ended."""
-        return tuple(self._jobs.values())
+        """The jobs that run in the background, and the last that have ended, by their numbers."""
+        # Of jobs that begin at once any may have started first.
+        return tuple(self._jobs[number] for number in sorted(self._jobs))
 
     @property
     def running(self) -> tuple[Job, ...]:
-        """The jobs that run in the background."""
-        return tuple(job for job in self._jobs.values() if job.end is None)
+        """The jobs that run in the background, by their numbers."""
+        return tuple(job for job in self.all if job.end is None)
 
     def find(self, name: str) -> Job | None:
         """Return a job by its name."""
-        return self._jobs.get(name)
+        return next((job for job in self._jobs.values() if job.name == name), None)
 
     async def run(
         self, command: str, folder: Path, timeout_seconds: float, on_line: Callable[[str], None]
@@ -238,15 +239,16 @@ class Jobs:
             )
         self._count += 1
         self._starting += 1
+        number = self._count
         try:
-            name = f"job-{self._count}"
+            name = f"job-{number}"
             job = await self._start(name, command, folder, timeout_seconds, lambda _: None)
         finally:
             self._starting -= 1
-        self._jobs[job.name] = job
-        ended = [each for each in self.all if each.end is not None]
+        self._jobs[number] = job
+        ended = [each for each in sorted(self._jobs) if self._jobs[each].end is not None]
         for each in ended[:-KEPT_ENDED_JOBS]:
-            del self._jobs[each.name]
+            del self._jobs[each]
         return job
 
     async def close(self) -> list[JobEnd]:
