@@ -68,6 +68,14 @@ async def _listed(line: Line) -> Any:
     return (await line.reply(f"list-{number}"))["result"]
 
 
+def put(path: Path, text: str) -> None:
+    """Write a file, of which no look sees a part: here a change is one change."""
+    part = path.parent.with_name("part")
+    part.write_text(text)
+    part.chmod(0o600)
+    part.replace(path)
+
+
 def _told(line: Line) -> list[dict[str, str]]:
     return [each["params"] for each in line.log if each.get("method") == "agent/changed"]
 
@@ -89,22 +97,21 @@ async def test_a_client_hears_of_agents_that_come_change_break_and_go(
         await line.until(lambda: len(_told(line)) >= len(expected))
         assert _told(line) == expected
 
-    (agents / "inbox.md").write_text("Sort.")
+    put(agents / "inbox.md", "Sort.")
     await hears("inbox", "added")
-    (agents / "inbox.md").write_text("Sift.")
+    put(agents / "inbox.md", "Sift.")
     await hears("inbox", "changed")
-    (agents / "inbox.md").write_text("---\nno: no\n---\n")
+    put(agents / "inbox.md", "---\nno: no\n---\n")
     await hears("inbox", "broken")
-    (agents / "inbox.md").write_text("---\nyes: no\n---\n")
+    put(agents / "inbox.md", "---\nyes: no\n---\n")
     await hears("inbox", "broken")
-    (agents / "inbox.md").write_text("Sift.")
+    put(agents / "inbox.md", "Sift.")
     await hears("inbox", "changed")
     (agents / "inbox.md").unlink()
     await hears("inbox", "removed")
-    (agents / "code.py").write_text("1 / 0")
-    (agents / "code.py").chmod(0o600)
+    put(agents / "code.py", "1 / 0")
     await hears("code", "broken")
-    (agents / "code.py").write_text("from treadle import Definition\nagent = Definition\n")
+    put(agents / "code.py", "from treadle import Definition\nagent = Definition\n")
     await hears("code", "added")
     (agents / "old.md").touch()
     (agents / "old.md").unlink()
@@ -122,7 +129,7 @@ async def test_a_changed_configuration_is_told_without_a_name(
         ("", "changed"),
     ):
         before = len(_told(line))
-        (agents.parent / "config.toml").write_text(text)
+        put(agents.parent / "config.toml", text)
         await line.until(lambda before=before: len(_told(line)) > before)  # type: ignore[misc]  # bound at once
         assert _told(line)[before:] == [{"change": change}]
 
@@ -148,10 +155,10 @@ async def test_a_client_that_does_not_want_to_hear_it_hears_nothing(
     silent, other = connect(optOut=["agent/changed"]), connect()
     await _listed(silent)
     await _listed(other)
-    (agents / "inbox.md").write_text("Sort.")
+    put(agents / "inbox.md", "Sort.")
     await other.until(lambda: bool(_told(other)))
     # Both lines look at the same folder; the silent one has looked twice after this.
-    (agents / "inbox.md").write_text("Sift.")
+    put(agents / "inbox.md", "Sift.")
     await other.until(lambda: len(_told(other)) == 2)
     assert _told(silent) == []
 
@@ -186,7 +193,7 @@ async def test_a_look_that_fails_is_not_the_last_one(
     with monkeypatch.context() as broken:
         broken.setattr(agent_watch, "look", failing)
         await until_seen(lambda: bool(failed))
-    (agents / "inbox.md").write_text("Sort.")
+    put(agents / "inbox.md", "Sort.")
     await line.until(lambda: _told(line) == [{"name": "inbox", "change": "added"}])
 
 
