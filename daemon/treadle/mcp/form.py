@@ -22,7 +22,7 @@ from treadle.thread.message import clean
 from treadle.tools.asking import Asked
 
 # A person answers so many questions one after the other; more is a form for a web page.
-MAX_FIELDS = 12
+MAX_FIELDS = 20
 # A list that is longer is searched, not read.
 MAX_CHOICES = 60
 # Of a title, a description or a choice: what a line or three hold.

@@ -201,9 +201,9 @@ def _is_said(structured: Any, blocks: Iterable[Mapping[str, Any]]) -> bool:
         return False
     parsed = [_parsed(text) for text in texts]
     said = [*texts, *parsed, texts, parsed]
-    # Servers wrap what is no object in one with this key alone.
-    is_wrapped = isinstance(structured, dict) and structured.keys() == {"result"}
-    return structured in said or (is_wrapped and structured["result"] in said)
+    # Servers wrap what is no object in one: with the key `result`, `content` or whatever.
+    is_wrapped = isinstance(structured, dict) and len(structured) == 1
+    return structured in said or (is_wrapped and next(iter(structured.values())) in said)
 
 
 def _parsed(text: str) -> Any:
