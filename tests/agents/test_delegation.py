@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition, SandboxKind
 from treadle.agents.delegation import CannotWorkFor, check_model, within
 from treadle.agents.options import advertised_tools
+from treadle.agents.servers import name_of
+from treadle.mcp.declaration import ServerDeclaration
 from treadle.models.spec import EMBEDDED, ModelSpec
 from treadle.permissions.modes import MODES, is_stricter_or_equal
 from treadle.sandbox.paths import is_within
@@ -22,6 +25,8 @@ from treadle.tools.tool import Tool, tool
 from treadle.tools.web.backend import SearchBackend
 
 FOLDERS = [Path("/treadle-none"), *(Path("/treadle-none", name) for name in ("a", "a/b", "c"))]
+SERVERS = [ServerDeclaration("a", "x"), ServerDeclaration("a", "y"), "b", "c"]
+MCP_TOOLS = ["a__x", "a__y", "b__x"]
 HOSTS = ["example.org", "docs.example.org", "example.com"]
 SEARCHING = Config(search=SearchBackend("https://s.example/?q={query}"))
 
@@ -53,7 +58,14 @@ def agents(draw: st.DrawFn, name: str) -> AgentDefinition:
         fetch_allow=tuple(draw(st.lists(st.sampled_from(HOSTS), unique=True))),
         skills=draw(st.sampled_from([(), ("triage",)])),
         own_tools=tuple(draw(st.lists(st.sampled_from(OWN), max_size=1))),
+        mcp_servers=tuple(draw(st.lists(st.sampled_from(SERVERS), unique_by=name_of))),
+        mcp_allow=tuple(draw(st.lists(st.sampled_from(MCP_TOOLS), unique=True))),
+        mcp_tools=draw(st.none() | st.lists(st.sampled_from(MCP_TOOLS), unique=True).map(tuple)),
     )
+
+
+def _left(agent: AgentDefinition) -> Sequence[str]:
+    return MCP_TOOLS if agent.mcp_tools is None else agent.mcp_tools
 
 
 @given(agents("helper"), agents("boss"), st.sampled_from(FOLDERS))
@@ -71,6 +83,9 @@ def test_nothing_widens(helper: AgentDefinition, boss: AgentDefinition, opened: 
     for mine in (helper, boss):
         assert is_stricter_or_equal(got.permissions, than=mine.permissions)
         assert all(mine.policy.allows_host(host) for host in got.fetch_allow)
+        assert {*got.mcp_servers} <= {*mine.mcp_servers}
+        assert {*got.policy.mcp_allow} <= {*mine.mcp_allow}
+        assert mine.mcp_tools is None or {*_left(got)} <= {*mine.mcp_tools}
         if got.sandbox == "local":
             assert mine.sandbox == "local"
             assert mine.cwd is None or is_within(Path(os.path.realpath(got.cwd or "")), mine.cwd)

@@ -78,6 +78,7 @@ def test_what_is_narrower_is_what_the_session_gets(tmp_path: Path) -> None:
         cwd=(tmp_path / "below").resolve(),
         model="n",
         tools=("read", "shell"),
+        mcp_tools=(),
         permissions="read_only",
         max_turns=3,
     )

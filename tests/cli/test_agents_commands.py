@@ -73,9 +73,12 @@ def test_the_template_names_every_key_and_each_of_its_lines_is_valid() -> None:
     front_matter = lines[1 : lines.index("---", 1)]
     keys = {line.partition(":")[0] for line in front_matter}
     assert keys >= set(markdown._CHECKS)
+    servers = next(line for line in front_matter if line.startswith("mcp_servers:"))
     for line in front_matter:
         if line.partition(":")[0] in markdown._CHECKS:
-            parse_agent(Path("inbox.md"), f"---\n{line}\n---\n".encode())
+            # What is allowed of a server's needs the server.
+            lines = f"{servers}\n{line}" if line.startswith("mcp_allow:") else line
+            parse_agent(Path("inbox.md"), f"---\n{lines}\n---\n".encode())
     plain = parse_agent(Path("a.md"), said.encode())
     assert plain.description == 'What He said "hi": #1 is for'
     # What is not said to be an example is what holds anyway.

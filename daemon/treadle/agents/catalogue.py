@@ -22,6 +22,7 @@ from treadle.agents.config import CONFIG_NAME, Config, parse_config
 from treadle.agents.definition import AgentDefinition
 from treadle.agents.naming import MARKDOWN_SUFFIX, SUFFIXES
 from treadle.agents.own_folder import OwnFolder
+from treadle.agents.servers import servers_of
 from treadle.agents.skills import SkillFolder
 from treadle.agents.trust import Trust
 from treadle.agents.workspace import (
@@ -145,6 +146,7 @@ class Catalogue:
                 agents.pop(name, None)
                 agents |= {name: good} if good else {}
             problems += map(_problem, self._skills.problems(agents.values()))
+            problems += self._server_problems(agents.values())
         return [agents[name] for name in sorted(agents)], problems
 
     def skills(self, names: Sequence[str]) -> tuple[Skill, ...]:
@@ -285,6 +287,15 @@ class Catalogue:
         notices = config.notices if config else ()
         problems = [AgentProblem(str(self._config_file.path), notice) for notice in notices]
         return [*problems, _problem(error)] if error else problems
+
+    def _server_problems(self, agents: Iterable[AgentDefinition]) -> Iterator[AgentProblem]:
+        """Tell which agents name MCP servers that the configuration does not declare."""
+        config, _ = self._config_file.read(default=Config())
+        for agent in agents if config else ():
+            try:
+                servers_of(agent, config or Config())
+            except InvalidAgent as error:
+                yield _problem(error)
 
 
 def trust_command(folder: Path) -> str:

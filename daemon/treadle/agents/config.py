@@ -23,9 +23,12 @@ from treadle.tools.web.errors import WebError
 from treadle.tools.web.url import parse_url
 from treadle.turn.retry import DEFAULT_MAX_RETRIES
 
-# Room for every setting many times over. The parser's memory grows with the square of a dotted
-# key's length: 200 KB of `a.a.a` would take all of the machine's.
-LIMIT_BYTES = 16 * 1024
+# Room for every setting and for more MCP servers than anybody runs: one takes some 300 bytes.
+LIMIT_BYTES = 64 * 1024
+
+# The parser's memory grows with the square of a dotted key's length, which is a line's at most:
+# 64 KiB of `a.a.a` would take 4 GB, lines with so many dots less than a hundred MB together.
+MOST_DOTS = 500
 
 # With the longest waits these take minutes; who waits longer is better told that nothing works.
 MOST_RETRIES = 10
@@ -119,6 +122,8 @@ def parse_config(path: Path, data: bytes) -> Config:
     try:
         if len(data) > LIMIT_BYTES:
             raise ValueError(f"it is larger than {LIMIT_BYTES // 1024} KiB")
+        if max(line.count(b".") for line in data.split(b"\n")) > MOST_DOTS:
+            raise ValueError(f"a line has more than {MOST_DOTS} dots; split it")
         return _config(tomllib.loads(data.decode("utf-8-sig")))
     except UnicodeDecodeError as error:
         raise _broken(path, "it is not UTF-8; save it as UTF-8") from error

@@ -38,7 +38,7 @@ def within(
         CannotWorkFor: the two have no folder in common.
     """
     policy = agent.policy.within(parent.policy)
-    named = {tool.spec.name for tool in tools}
+    named = {tool.spec.name for tool in tools if tool.capability != "mcp"}
     is_here = agent.sandbox == parent.sandbox == "local"
     return replace(
         agent,
@@ -47,7 +47,7 @@ def within(
         mcp_allow=policy.mcp_allow,
         # Of the same name is not the same here either: only what both have declared alike.
         mcp_servers=tuple(one for one in agent.mcp_servers if one in parent.mcp_servers),
-        mcp_tools=parent.mcp_tools,
+        mcp_tools=_mcp_tools(agent, parent),
         sandbox="local" if is_here else "virtual",
         cwd=_cwd(agent, parent) if is_here else None,
         tools=tuple(
@@ -76,6 +76,13 @@ def check_model(agent: AgentDefinition, parent: AgentDefinition, spec: ModelSpec
             f"the agent {agent.name} is answered by {spec.model}, elsewhere; yours sends nothing "
             "anywhere, so it cannot give it a task"
         )
+
+
+def _mcp_tools(agent: AgentDefinition, parent: AgentDefinition) -> tuple[str, ...] | None:
+    """Return the names of the only tools of servers that both have; None for all."""
+    if agent.mcp_tools is None or parent.mcp_tools is None:
+        return parent.mcp_tools if agent.mcp_tools is None else agent.mcp_tools
+    return tuple(name for name in agent.mcp_tools if name in parent.mcp_tools)
 
 
 def _cwd(agent: AgentDefinition, parent: AgentDefinition) -> Path | None:

@@ -103,6 +103,8 @@ class Definition:
 
 def _plain(value: Any) -> Any:
     """Return a value as front matter would have it; Python has more kinds of lists and paths."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, tuple | set | frozenset):
         return list(value) if isinstance(value, tuple) else sorted(value)
     return str(value) if isinstance(value, Path) else value

@@ -140,8 +140,31 @@ def _entries(loader: yaml.SafeLoader, root: yaml.Node) -> list[Entry]:
         key = key_node.value
         if any(entry.key == key for entry in entries):
             raise FrontMatterError(f"{key!r} stands here a second time; keep one", line)
+        _refuse_twins(value_node)
         entries.append(Entry(key, _value(loader, value_node, key, line), line))
     return entries
+
+
+def _refuse_twins(node: yaml.Node) -> None:
+    """Refuse a key that stands twice in a table, of which YAML's reader takes the last.
+
+    The depth is bounded, for the nodes are composed.
+    """
+    import yaml
+
+    if isinstance(node, yaml.SequenceNode):
+        for each in node.value:
+            _refuse_twins(each)
+    if isinstance(node, yaml.MappingNode):
+        seen: list[str] = []
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise FrontMatterError(
+                        f"{key.value!r} stands here a second time; keep one", _line(key.start_mark)
+                    )
+                seen.append(key.value)
+            _refuse_twins(value)
 
 
 def _value(loader: yaml.SafeLoader, node: yaml.Node, key: str, line: int | None) -> Any:

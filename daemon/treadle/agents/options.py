@@ -16,6 +16,7 @@ from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition
 from treadle.agents.model_choice import is_local
 from treadle.errors import InvalidParams, WouldWiden
+from treadle.mcp.declared import server_of_tool
 from treadle.permissions.modes import MODES, PermissionMode, is_stricter_or_equal
 from treadle.sandbox.paths import is_within, real_path
 from treadle.tools.builtin import BUILTIN
@@ -148,29 +149,41 @@ def _tools(
         return definition.tools, definition.own_tools, definition.mcp_tools
     built_in = tuple(BUILTIN) if definition.tools is None else definition.tools
     brought = tuple(tool.spec.name for tool in definition.own_tools)
-    # Which tools a server has is known only once it runs.
-    servers = tuple(f"{name}__" for name in definition.mcp_names)
-    mcp_tools = tuple(name for name in wanted if name.startswith(servers))
-    if definition.mcp_tools is not None:
-        mcp_tools = tuple(name for name in mcp_tools if name in definition.mcp_tools)
     for name in wanted:
-        if name.startswith(servers):
-            continue
-        if name not in BUILTIN and name not in brought:
-            known = (*BUILTIN, *brought)
-            raise InvalidParams(
-                f"there is no tool {name!r}.{did_you_mean(name, known)} "
-                f"There are: {', '.join(known)}",
-                path="options.tools",
-            )
-        if name not in built_in and name not in brought:
-            has = ", ".join((*built_in, *brought)) or "none"
-            raise WouldWiden(f"the agent has no tool {name}; it has: {has}", field="tools")
+        # Which tools a server has is known only once it runs.
+        if name in BUILTIN or name in brought or not server_of_tool(name):
+            _check_tool(name, built_in, brought)
+        else:
+            _check_mcp_tool(name, definition)
     return (
         tuple(name for name in built_in if name in wanted),
         tuple(tool for tool in definition.own_tools if tool.spec.name in wanted),
-        mcp_tools,
+        tuple(name for name in wanted if server_of_tool(name) in definition.mcp_names),
     )
+
+
+def _check_tool(name: str, built_in: tuple[str, ...], brought: tuple[str, ...]) -> None:
+    if name not in BUILTIN and name not in brought:
+        known = (*BUILTIN, *brought)
+        raise InvalidParams(
+            f"there is no tool {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}",
+            path="options.tools",
+        )
+    if name not in built_in and name not in brought:
+        has = ", ".join((*built_in, *brought)) or "none"
+        raise WouldWiden(f"the agent has no tool {name}; it has: {has}", field="tools")
+
+
+def _check_mcp_tool(name: str, definition: AgentDefinition) -> None:
+    if (server := server_of_tool(name)) not in definition.mcp_names:
+        has = ", ".join(definition.mcp_names) or "none"
+        raise WouldWiden(
+            f"the agent has no MCP server {server}, so no tool {name}; it has: {has}",
+            field="tools",
+        )
+    if definition.mcp_tools is not None and name not in definition.mcp_tools:
+        has = ", ".join(definition.mcp_tools) or "none"
+        raise WouldWiden(f"of MCP servers' tools the agent has only: {has}", field="tools")
 
 
 def _permissions(definition: AgentDefinition, wanted: PermissionMode | None) -> PermissionMode:

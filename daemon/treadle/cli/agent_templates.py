@@ -36,6 +36,8 @@ description: {description}
 # cwd: ~/projects/mine            # implies local; without it, local is where the client works
 # tools: [read, glob, grep]       # else all that the permissions can ever allow
 # fetch_allow: [docs.python.org]  # the hosts that fetch may reach, and their subdomains
+# mcp_servers: [wiki]             # those of config.toml; or {wiki: {command: wiki-server}}
+# mcp_allow: [wiki__search]       # tools of theirs that need no other permission
 # skills: [triage]                # folders with a SKILL.md in skills/, beside agents/
 # max_turns: 25                   # model calls of one prompt
 ---

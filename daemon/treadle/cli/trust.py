@@ -31,7 +31,7 @@ def trust(
     """Trust the agents in a project's .treadle/agents as they are now.
 
     Look at them first: they may hold Python that runs as you, and may name any permission, any
-    of your keys and whom they are sent to.
+    program that is started as an MCP server, any of your keys and whom they are sent to.
     When they change, they are not used until they are trusted anew.
     """
     catalogue = Catalogue(find_folders().config)

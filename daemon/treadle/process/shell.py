@@ -59,7 +59,12 @@ def shell_argv(command: str) -> list[str]:
 
 
 def shell_environment() -> dict[str, str]:
-    """Return the whole environment of a command: an allow-list, and what keeps it from asking.
+    """Return the whole environment of a command: the little it inherits, and our own settings."""
+    return {**inherited_environment(), **_SET}
+
+
+def inherited_environment() -> dict[str, str]:
+    """Return what any program of ours gets of our environment: an allow-list.
 
     A variable that holds one of the known secrets is left out, whatever its name.
     """
@@ -71,7 +76,7 @@ def shell_environment() -> dict[str, str]:
     }
     if sys.platform != "win32":
         seen.setdefault("PATH", DEFAULT_PATH)
-    return {**seen, **_SET}
+    return seen
 
 
 def _is_allowed(name: str) -> bool:
