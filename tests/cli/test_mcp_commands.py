@@ -9,21 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from support.doctor import doctor
 from support.person import write_agent, write_config
-from treadle.cli.mcp.check import check
-from treadle.cli.mcp.list import list_servers
+from treadle.cli.mcp.command import app
 from treadle.errors import ConfigurationError
 from treadle.folders import CONFIG_VARIABLE
 
 LINES = Path(__file__).parents[1] / "support" / "mcp" / "lines.py"
-
-app = typer.Typer()
-app.command("list")(list_servers)
-app.command("check")(check)
 
 
 def server(program: str = "", **more: Any) -> dict[str, Any]:

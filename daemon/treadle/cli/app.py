@@ -13,6 +13,7 @@ from treadle.cli import agents, call, exit_codes, model, prompt, streams, trust
 from treadle.cli.chat import command as chat
 from treadle.cli.client import RemoteError
 from treadle.cli.doctor.command import doctor
+from treadle.cli.mcp import command as mcp
 from treadle.cli.sessions import command as sessions
 from treadle.errors import TreadleError
 from treadle.version import __version__
@@ -38,6 +39,7 @@ app.command("trust")(trust.trust)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(agents.app, name="agents")
 app.add_typer(model.app, name="model")
+app.add_typer(mcp.app, name="mcp")
 
 
 @app.command("serve")

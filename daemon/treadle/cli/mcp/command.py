@@ -1,0 +1,14 @@
+"""`treadle mcp`: its commands, each in a file of its own."""
+
+from __future__ import annotations
+
+import typer
+
+from treadle.cli.mcp.check import check
+from treadle.cli.mcp.list import list_servers
+
+app = typer.Typer(
+    help="MCP servers: which are declared, and whether each answers.", no_args_is_help=True
+)
+app.command("list")(list_servers)
+app.command("check")(check)
