@@ -127,7 +127,9 @@ def test_a_check_is_told_in_lines() -> None:
     assert code == 0
     assert lines[0].startswith("own of helper  (")
     assert lines[1].startswith("ready in ")
-    assert lines[2].strip().startswith("own__echo  asks")
+    assert lines[1].endswith(" s: lines 1")
+    assert lines[2] == "  era: handshake (initialize first)"
+    assert lines[3].startswith("  own__echo  asks")
     assert lines[-1].endswith(" ended with 0, by the end of its input")
 
 

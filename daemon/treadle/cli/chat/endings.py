@@ -91,6 +91,10 @@ def warnings_told(tell: Callable[[str], None]) -> Iterator[None]:
         root.removeHandler(handler)
 
 
+# What servers do is heard from the daemon as `mcp/status`.
+_TOLD_OTHERWISE = "treadle.mcp.server"
+
+
 class _Teller(logging.Handler):
     def __init__(self, loop: asyncio.AbstractEventLoop, tell: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
@@ -98,6 +102,8 @@ class _Teller(logging.Handler):
         self._tell = tell
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.name == _TOLD_OTHERWISE:
+            return
         # A worker's warning that comes after the end has nobody to be told to.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._tell, record.getMessage())

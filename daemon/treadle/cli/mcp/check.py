@@ -23,6 +23,7 @@ from treadle.errors import McpFailed
 from treadle.folders import Folders, find_folders
 from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.pool import Pool
+from treadle.mcp.remote import Era
 from treadle.mcp.session_servers import SessionServers
 from treadle.mcp.status import ServerEnd, ServerStatus
 from treadle.permissions.policy import Policy, Verdict
@@ -36,6 +37,13 @@ DESCRIPTION_CHARACTERS = 100
 
 # What the agent's permissions come to, in a word.
 _VERDICTS: dict[Verdict, str] = {"allow": "allowed", "ask": "asks", "refuse": "refused"}
+
+
+# Which of the protocol's two ways it speaks, in a person's words.
+_ERAS: dict[Era, str] = {
+    "handshake": "handshake (initialize first)",
+    "modern": "modern (2026-07-28 or later)",
+}
 
 
 @dataclass(slots=True)
@@ -149,10 +157,10 @@ def _show(declared: Declared, checked: Checked) -> None:
     status = checked.status
     say(f"{declared.where}  ({declared.source})")
     if checked.is_ready:
-        era = f", speaks {status.era}" if status.era else ""
-        say(
-            f"ready in {checked.seconds:.1f} s{era}: {status.about or 'it does not say what it is'}"
-        )
+        about = f": {status.about}" if status.about else ""
+        say(f"ready in {checked.seconds:.1f} s{about}")
+        if status.era:
+            say(f"  era: {_ERAS[status.era]}")
     else:
         say(f"failed: {status.error or status.state}")
         for line in status.stderr_tail.splitlines():

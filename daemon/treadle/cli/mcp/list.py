@@ -12,12 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
+from treadle.cli.chat import wording
 from treadle.cli.mcp.declared import Declared, declared_servers, trouble
 from treadle.cli.options import JsonOption
 from treadle.cli.streams import say, to_json
 from treadle.folders import find_folders
 from treadle.mcp.declaration import ServerDeclaration
 from treadle.secrets import known
+
+# A line or two of a terminal; a script in the arguments is not read here.
+ADDRESS_CHARACTERS = 160
 
 
 def list_servers(
@@ -34,7 +38,8 @@ def list_servers(
     if not found:
         say("no MCP servers are declared")
     for each, problem in found:
-        say(f"{each.where}  {each.server.transport}  {address(each.server)}")
+        shown = wording.shorten(" ".join(address(each.server).split()), ADDRESS_CHARACTERS)
+        say(f"{each.where}  {each.server.transport}  {shown}")
         say(f"  {'problem: ' + problem if problem else 'found'}  ({each.source})")
 
 
