@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from treadle.mcp.eliciting import put_to_person
+from treadle.mcp.form import MAX_CHOICES, MAX_FIELDS
 from treadle.mcp.remote import ElicitationAnswer, Elicited
 from treadle.tools.asking import Asked, NobodyAnswers
 
@@ -208,8 +209,8 @@ async def test_what_only_sounds_like_a_secret_is_asked(name: str, schema: dict[s
         {"properties": {"x": {"type": "object"}}},
         {"properties": {"x": "y"}},
         {"properties": {"x": {"type": "array", "items": {"type": "string"}}}},
-        {"properties": {"x": {"type": "string", "enum": [str(n) for n in range(61)]}}},
-        {"properties": {f"x{n}": {"type": "string"} for n in range(13)}},
+        {"properties": {"x": {"type": "string", "enum": [str(n) for n in range(MAX_CHOICES + 1)]}}},
+        {"properties": {f"x{n}": {"type": "string"} for n in range(MAX_FIELDS + 1)}},
         {"properties": {}, "required": "x"},
     ],
 )
