@@ -21,6 +21,11 @@ DEAF = "def initialized(notification): time.sleep(600)"
 
 
 @pytest.fixture(autouse=True)
+def _nobody_needs_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treadle.mcp.connection.LEAVE_SECONDS", 600)
+
+
+@pytest.fixture(autouse=True)
 async def _no_task_is_left() -> AsyncIterator[None]:
     yield
     assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -52,22 +57,42 @@ async def turns(number: int) -> None:
 
 @pytest.mark.parametrize("pause", range(12))
 async def test_a_start_that_is_cancelled_ends_at_once_at_any_moment(pause: int) -> None:
+    program = """
+own = initialize
+def initialize(request):
+    raw(b"asked\\n")
+    own(request)
+"""
     host = FakeHost()
-    async with started(*lines()) as child:
+    async with started(*lines(program)) as child:
         owner = asyncio.create_task(live(child, host, asyncio.Event()))
-        await turns(3**pause % 997)
+        await host.until(lambda: host.noise == b"asked\n")
+        await turns(pause)
         owner.cancel()
         await turns(pause)
         owner.cancel()
         await ended(owner)
 
 
-async def test_a_server_that_answers_neither_question_runs_into_the_callers_deadline() -> None:
+async def test_a_start_that_is_cancelled_before_it_began_ends_at_once() -> None:
     host = FakeHost()
-    async with started(*lines("def initialize(request): pass")) as child:
+    async with started(*lines()) as child:
+        owner = asyncio.create_task(live(child, host, asyncio.Event()))
+        await turns(1)
+        owner.cancel()
+        await ended(owner)
+
+
+async def test_a_server_that_never_answers_is_left_when_its_caller_has_had_enough() -> None:
+    host = FakeHost()
+    async with started(*lines("def initialize(request): raw(b'asked\\n')")) as child:
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.2):
-                await live(child, host, asyncio.Event())
+            async with asyncio.timeout(PATIENCE_SECONDS) as patience:
+                owner = asyncio.create_task(live(child, host, asyncio.Event()))
+                await host.until(lambda: host.noise == b"asked\n")
+                patience.reschedule(asyncio.get_running_loop().time())
+                await owner
+        await ended(owner)
 
 
 @pytest.mark.parametrize("program", ["", DEAF])

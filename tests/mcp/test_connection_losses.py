@@ -212,7 +212,11 @@ async def test_a_caller_that_is_cancelled_tells_the_server() -> None:
         assert said(await call(connection, "heard")) == "1"
 
 
-async def test_a_server_that_reads_nothing_blocks_nobody_beyond_their_deadlines() -> None:
+async def test_a_server_that_reads_nothing_blocks_nobody_beyond_their_deadlines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # How long the SDK itself would wait to tell the server that a caller is gone.
+    monkeypatch.setattr("mcp.shared.jsonrpc_dispatcher._ABANDON_WRITE_TIMEOUT", 600)
     program = "def initialized(notification): time.sleep(600)"
     async with spoken_with(*lines(program)) as (connection, _):
         async with asyncio.timeout(PATIENCE_SECONDS):

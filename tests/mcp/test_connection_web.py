@@ -154,6 +154,9 @@ class Trouble:
             raise ConnectionError("on purpose")
         if trouble == "short":
             return 200, {"content-type": "application/json"}, b'{"jsonrpc": "2.0", "id": 2, '
+        if trouble in ("torn", "torn-events"):
+            kind = "application/json" if trouble == "torn" else "text/event-stream"
+            return 200, {"content-type": kind, "content-length": "1000"}, b'data: {"jsonrpc"'
         if trouble == "packed":
             return 200, {"content-type": "application/json", "content-encoding": "gzip"}, b"no"
         if trouble == "page":
@@ -176,6 +179,8 @@ class Trouble:
     [
         ("break", ""),
         ("short", "the server's answer cannot be read"),
+        ("torn", "the server's answer cannot be read"),
+        ("torn-events", "the connection broke off while the server answered"),
         ("packed", "the server packs what it sends"),
         ("page", "Unexpected content type"),
         ("accepted", "202 Accepted"),

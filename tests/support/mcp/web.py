@@ -53,6 +53,8 @@ class _Server(uvicorn.Server):
 async def served(app: App, *, path: str = "/mcp", port: int = 0) -> AsyncIterator[Web]:
     """Serve an application for as long as the block takes; whoever hangs then is cut off."""
     listening = socket.create_server(("127.0.0.1", port))
+    # asyncio leaves it out for sockets that it did not make, and each answer waits 40 ms then.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     web = Web(app, f"http://127.0.0.1:{listening.getsockname()[1]}{path}")
     config = uvicorn.Config(
         web, log_config=None, lifespan="on", timeout_graceful_shutdown=0, ws="none"
