@@ -403,3 +403,32 @@ async def test_a_token_that_no_header_can_hold_is_said_so_and_not_shown(transpor
             async with reached(web.url, headers=headers, transport=transport):
                 pytest.fail("it is connected")
     assert "token-123" not in caught.value.message
+
+
+async def test_arguments_that_name_a_session_are_no_sign_of_a_new_server() -> None:
+    async def refuse(method: str, message: dict[str, Any]) -> Any:
+        if message.get("method") != "tools/call":
+            return None
+        error = {"code": -32602, "message": "the session is missing"}
+        body = {"jsonrpc": "2.0", "id": message["id"], "error": error}
+        return 400, {"content-type": "application/json"}, json.dumps(body).encode()
+
+    async with served(Plain(refuse)) as web, reached(web.url) as connection:
+        for _ in range(2):
+            with pytest.raises(RemoteError, match="answered with an error: the session is miss"):
+                await call(connection)
+
+
+async def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treadle.mcp.sdk.web.ANSWER_BYTES", 100_000)
+
+    async def much(method: str, message: dict[str, Any]) -> Any:
+        if message.get("method") != "tools/call":
+            return None
+        content = [{"type": "text", "text": "x" * 200_000}]
+        answer = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": content}}
+        return 200, {"content-type": "application/json"}, json.dumps(answer).encode()
+
+    async with served(Plain(much)) as web, reached(web.url) as connection:
+        with pytest.raises(RemoteError, match="cannot be read"):
+            await call(connection)

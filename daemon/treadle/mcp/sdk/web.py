@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import msgspec
 from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
-from mcp_types import ErrorData, JSONRPCError
+from mcp_types import INVALID_PARAMS, ErrorData, JSONRPCError
 
 from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.lost import Lost
@@ -111,21 +111,22 @@ class Client(httpx2.AsyncClient):
             return response
         body = await _beginning(response)
         why = _refused(response, body)
-        if self._forgot(request, response.status_code, body):
+        if self._forgot(request, response.status_code, body, why.code):
             self._lost.because(_RESTARTED)
             why = refusal(_RESTARTED, final=True)
         if request.method == "GET":
             return httpx2.Response(response.status_code, request=request)
         return _failed(request, response.status_code, why)
 
-    def _forgot(self, request: httpx2.Request, status: int, body: bytes) -> bool:
+    def _forgot(self, request: httpx2.Request, status: int, body: bytes, code: int) -> bool:
         if request.method == "GET":
             # Many servers offer nothing to listen to, and say so in this way.
             return status == 404 and self._listens
         if MCP_SESSION_ID not in request.headers:
             return status == 404 and self._is_older
-        said = body.lower()
-        return status == 404 or (status == 400 and any(sign in said for sign in _FORGOTTEN))
+        if status == 400 and code != INVALID_PARAMS:
+            return any(sign in body.lower() for sign in _FORGOTTEN)
+        return status == 404
 
 
 class _Sent(msgspec.Struct):
