@@ -61,7 +61,7 @@ class Pool:
         declaration: ServerDeclaration,
         folder: Path | None,
         user: object,
-        on_change: Callable[[], None],
+        on_change: Callable[[Server], None],
     ) -> Server:
         """Return a server for a session: one of its own, or the one that its agent's share.
 
@@ -70,13 +70,14 @@ class Pool:
             declaration: the server's.
             folder: where the session works; a shared server knows of none.
             user: whoever gives it back.
-            on_change: called whenever the status of a server of its own changes.
+            on_change: called with a server of its own whenever its status changes.
         """
         if declaration.scope == "session":
             return self._make(declaration, folder, on_change)
         key = (agent, declaration.fingerprint)
         if key not in self._shared:
-            self._shared[key] = _Shared(self._make(declaration, None, lambda: self._tell(key)))
+            server = self._make(declaration, None, lambda server: self._tell(agent, server))
+            self._shared[key] = _Shared(server)
         shared = self._shared[key]
         shared.users.add(user)
         return shared.server
@@ -106,7 +107,10 @@ class Pool:
         return [end for end in ends if end is not None]
 
     def _make(
-        self, declaration: ServerDeclaration, folder: Path | None, on_change: Callable[[], None]
+        self,
+        declaration: ServerDeclaration,
+        folder: Path | None,
+        on_change: Callable[[Server], None],
     ) -> Server:
         server = Server(
             declaration,
@@ -118,9 +122,6 @@ class Pool:
         self._all.add(server)
         return server
 
-    def _tell(self, key: tuple[str, str]) -> None:
-        shared = self._shared.get(key)
-        if shared is None:
-            return
+    def _tell(self, agent: str, server: Server) -> None:
         for watcher in tuple(self._watchers):
-            watcher(key[0], shared.server.status)
+            watcher(agent, server.status)

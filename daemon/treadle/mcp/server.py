@@ -21,6 +21,7 @@ from treadle.mcp.callers import Callers
 from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.host import ServerHost
 from treadle.mcp.launching import CannotStart, launch
+from treadle.mcp.naming import tool_names
 from treadle.mcp.remembered import Known, Remembered
 from treadle.mcp.remote import (
     Connection,
@@ -56,7 +57,7 @@ class Server:
         folder: where its session works: it runs there, and it is its root.
         remembered: what is known of servers from before.
         breaker: the server's, shared by all who have it.
-        on_change: called whenever its status has changed.
+        on_change: called with it whenever its status has changed.
             Contract: neither raises nor blocks.
 
     Attributes:
@@ -73,7 +74,7 @@ class Server:
         folder: Path | None,
         remembered: Remembered,
         breaker: Breaker,
-        on_change: Callable[[], None],
+        on_change: Callable[[Server], None],
     ) -> None:
         self.declaration = declaration
         self.state: ServerState = "stopped"
@@ -100,12 +101,13 @@ class Server:
 
     @property
     def status(self) -> ServerStatus:
-        """How it is doing; the tools by the server's own names."""
+        """How it is doing."""
+        names = tool_names(self.declaration.name, [tool.name for tool in self.tools], ())
         return ServerStatus(
             self.declaration.name,
             self.state,
             pid=self._child.pid if self._child and self._child.exit_code is None else None,
-            tools=tuple(tool.name for tool in self.tools),
+            tools=tuple(names.values()),
             error=self._error,
             stderr_tail=self._tail(),
             shared=self.declaration.scope == "agent",
@@ -324,7 +326,7 @@ class Server:
             await self._list(connection, self.declaration.start_seconds)
         except RemoteError as error:
             self._error = f"its tools could not be listed again: {error.message}"
-        self._on_change()
+        self._on_change(self)
 
     async def _list(self, connection: Connection, seconds: float) -> None:
         """Learn its tools, and remember them."""
@@ -386,7 +388,7 @@ class Server:
     def _become(self, state: ServerState) -> None:
         if state != self.state:
             self.state = state
-            self._on_change()
+            self._on_change(self)
 
 
 def _why(serving: asyncio.Task[str]) -> str:

@@ -190,16 +190,15 @@ class SessionServers:
         return [end for end in ends if end is not None]
 
     def _take(self, declaration: ServerDeclaration, folder: Path | None) -> Server:
-        name = declaration.name
-        return self._pool.take(
-            self._agent, declaration, folder, self, lambda: self._tell_status(name)
-        )
+        return self._pool.take(self._agent, declaration, folder, self, self._tell_status)
 
-    def _tell_status(self, name: str) -> None:
-        held = self._held.get(name)
-        if held is not None:
-            tools = tuple(tool.spec.name for tool in self._by_server()[name])
-            self._tell(replace(held.server.status, tools=tools))
+    def _tell_status(self, server: Server) -> None:
+        status = server.status
+        held = self._held.get(status.server)
+        if held is not None and held.server is server:
+            names = tuple(tool.spec.name for tool in self._by_server()[status.server])
+            status = replace(status, tools=names)
+        self._tell(status)
 
     def _leave(self, server: Server) -> None:
         """Give a server back meanwhile: a turn does not wait for it, `close` does."""

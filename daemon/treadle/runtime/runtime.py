@@ -155,15 +155,18 @@ class Runtime:
         return partial(copy_stored, source, held, into, self.services, at)
 
     async def close(self) -> None:
-        """Interrupt every turn, close every session, stop every model; each wait is bounded."""
+        """Interrupt every turn, close every session, stop MCP servers and models, within bounds."""
         self._closing = True
         await self.agent_watch.close()
         await self.services.expiry.close()
+        # With the turns, not after them: what waits for a server is to end anyway.
+        servers = asyncio.create_task(self.services.mcp.close())
         closing = [session.close("interrupted") for session in list(self._sessions.values())]
         for ended in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(ended, BaseException):
                 # A lock that stays goes with the process; nothing else may stay because of it.
                 logger.warning("a session could not be closed: %r", ended)
+        await servers
         await self.services.models.close()
         await self._left_processes.close()
 

@@ -209,7 +209,10 @@ class Tasks:
         tools = self._tool_session(turn, sandbox, begun)
         tools.skills = worker.skills
         limit = min(definition.max_turns or turn.max_turns, turn.max_turns)
-        completion, calls = self._services.models.completion(worker.spec), ModelCalls(limit, within=turn.calls)
+        completion, calls = (
+            self._services.models.completion(worker.spec),
+            ModelCalls(limit, within=turn.calls),
+        )
         agent = default_agent(
             thread=begun.thread,
             instructions=definition.instructions,
