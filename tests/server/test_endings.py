@@ -18,12 +18,24 @@ from support.daemon import Daemon, daemon
 from support.model_server import Answer, ModelServer
 from support.person import on
 from support.process import children_of, cpu_seconds, linux_only, until_dead
+from support.waiting import PATIENCE_SECONDS
 
 resource = pytest.importorskip("resource", reason="counts a process's time as POSIX does")
 
-# A good end takes a fraction of a second; this leaves room for a busy machine and is still below
-# what the daemon allows itself in the worst case.
-SOON_SECONDS = 5.0
+# `treadle serve` without the bounds of its end: one that waits for any of them never comes, and
+# one in order may take as long as a busy machine needs.
+UNBOUNDED = (
+    sys.executable,
+    "-c",
+    "from treadle.cli.main import main\n"
+    "from treadle.runtime import session, turn_in_flight\n"
+    "from treadle.server import connection, peer, serve\n"
+    "serve.RUNTIME_SECONDS = serve.EXIT_SECONDS = serve.DRAIN_SECONDS = 600\n"
+    "connection.CLOSE_SECONDS = peer.LEAVE_SECONDS = session.CLOSE_SECONDS = 600\n"
+    "turn_in_flight.TELL_AGAIN_SECONDS = turn_in_flight.LEAVE_BEHIND_SECONDS = 600\n"
+    "turn_in_flight.STOP_SECONDS = 600\n"
+    "raise SystemExit(main(['serve']))\n",
+)
 
 # An end costs a few dozen milliseconds of processor time; one that spins costs all there is.
 CALM_CPU_SECONDS = 1.0
@@ -80,7 +92,7 @@ async def half_an_answer() -> AsyncIterator[tuple[Daemon, asyncio.Future[Any]]]:
 
     Yields the daemon and the turn's prompt.
     """
-    async with half_a_model() as model, daemon(env=on(model)) as client:
+    async with half_a_model() as model, daemon(env=on(model), program=UNBOUNDED) as client:
         prompt = client.ask("session/prompt", {**PAIR, "prompt": "Hi"})
         await client.until(lambda: len(client.of("session/delta")) == 2)
         yield client, prompt
@@ -94,13 +106,12 @@ def half_a_model() -> ModelServer:
 
 
 async def ended_soon(client: Daemon, way: Callable[[Daemon], Any]) -> int:
-    """End a daemon; check that it takes no time, no processor and leaves no child."""
+    """End a daemon; check that it ends, takes no processor and leaves no child."""
     pid = client.process.pid
     children, used = children_of(pid), cpu_seconds(pid)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     await way(client)
-    async with asyncio.timeout(SOON_SECONDS):
-        code = await client.wait()
+    code = await client.wait()
     for child in children:
         await until_dead(child)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -144,7 +155,7 @@ async def test_a_turn_is_kept_when_the_client_closes_our_output() -> None:
 @linux_only
 @pytest.mark.parametrize("way", READING.values(), ids=READING)
 async def test_a_daemon_with_an_idle_session_ends_at_once(way: Callable[[Daemon], Any]) -> None:
-    async with daemon() as client:
+    async with daemon(program=UNBOUNDED) as client:
         await client.request("session/resume", PAIR)
         assert await ended_soon(client, way) == 0
     assert await thread_now() == []
@@ -153,7 +164,7 @@ async def test_a_daemon_with_an_idle_session_ends_at_once(way: Callable[[Daemon]
 @linux_only
 @pytest.mark.parametrize("way", [close_input, READING["SIGTERM"]], ids=["input", "SIGTERM"])
 async def test_a_daemon_that_was_never_greeted_ends_at_once(way: Callable[[Daemon], Any]) -> None:
-    async with daemon(initialize=False) as client:
+    async with daemon(initialize=False, program=UNBOUNDED) as client:
         # A refusal proves that it listens, so that its signals are caught.
         with contextlib.suppress(Exception):
             await client.request("session/list")
@@ -164,7 +175,7 @@ async def test_a_daemon_that_was_never_greeted_ends_at_once(way: Callable[[Daemo
 async def test_signals_that_go_on_until_the_end_do_not_spoil_it() -> None:
     rng = random.Random(7)
     async with half_an_answer() as (client, prompt):
-        async with asyncio.timeout(SOON_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while client.process.returncode is None:
                 number = rng.choice([signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
                 # Not by `process.send_signal`, which looks whether it has ended, and then takes
@@ -184,12 +195,11 @@ async def test_a_daemon_whose_editor_is_killed_ends_and_keeps_the_turn() -> None
             *EDITOR, stdout=asyncio.subprocess.PIPE, env={**os.environ, **on(model)}
         )
         assert editor.stdout is not None
-        async with asyncio.timeout(SOON_SECONDS * 2):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             pid = int(await editor.stdout.readline())
         editor.kill()
         await editor.wait()
-        async with asyncio.timeout(SOON_SECONDS):
-            await until_dead(pid)
+        await until_dead(pid)
         await model.until(lambda: model.open_requests == 0)
     (user, assistant) = await thread_now()
     assert user == ("user", "Hi", False)
@@ -227,7 +237,7 @@ async def test_a_thread_that_hangs_does_not_hold_up_the_end(
         hung = client.ask("agent/list")
         await client.still_answers()
         assert await client.request("shutdown") is None
-        async with asyncio.timeout(SOON_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             with pytest.raises(Exception, match="shutting_down"):
                 await hung
         assert await ended_soon(client, say_exit) == 0
