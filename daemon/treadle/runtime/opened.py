@@ -204,9 +204,9 @@ class Opened:
             source=source,
         )
         self._tasks.begin(agent, turn)
-        # Not the session's completion: that keeps the encoded history, and this is no part of it.
-        completion = self._services.models.completion(spec)
-        self._tools.sampler = TurnSampler(completion, turn.calls, spec.model, self._pair, agent)
+        self._tools.sampler = TurnSampler(
+            self._completion(spec), turn.calls, spec.model, self._pair, agent
+        )
         return agent
 
     async def _source(
