@@ -227,3 +227,30 @@ def test_there_is_nothing_to_trust_where_there_are_no_agents(tmp_path: Path) -> 
     assert err.startswith(f"treadle: there are no agents in {tmp_path / '.treadle' / 'agents'}")
     for words in (["trust"], ["trust", "--list", "."], ["trust", "--remove"]):
         assert treadle(*words)[0] == 2
+
+
+def test_a_check_tells_which_servers_cannot_be_started_here(agents: Path) -> None:
+    write_config("[mcp_servers.shared]\ncommand = 'no-such-program'\n")
+    servers = {
+        "own": {"command": sys.executable},
+        "shared": {},
+        "unset": {"command": "${SD_UNSET}"},
+    }
+    path = write_agent("inbox", mcp_servers=json.dumps(servers))
+    lost = write_agent("lost", mcp_servers="[wiki]")
+    code, out, _ = treadle("agents", "check", "inbox")
+    assert (code, out.splitlines()) == (
+        1,
+        [
+            f"{path}: the MCP server shared of inbox: there is no program no-such-program",
+            f"{path}: the MCP server unset of inbox: the MCP server unset: command refers to the "
+            "variable SD_UNSET, which is not set; set it for the daemon, or write "
+            "${SD_UNSET:-what to use instead}",
+        ],
+    )
+    code, out, _ = treadle("agents", "check", "lost")
+    assert (code, out) == (
+        1,
+        f"{lost}: the agent lost has the MCP server wiki, which config.toml does not declare. "
+        "There are: shared; add a table [mcp_servers.wiki]\n",
+    )

@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from treadle.agents.catalogue import AgentProblem, Catalogue
+from treadle.agents.config import CONFIG_NAME, Config
+from treadle.agents.definition import AgentDefinition
 from treadle.agents.naming import check_new_name
 from treadle.agents.own_folder import AGENTS_FOLDER
 from treadle.cli import exit_codes
@@ -83,6 +85,7 @@ def check(
             ]
             # Whatever has no problem has to be there.
             agents = [] if problems else [catalogue.find(name, current_workspace())]
+        problems += asyncio.run(_servers_that_cannot_start(agents, catalogue))
     names = [agent.name for agent in agents]
     if as_json:
         print(to_json({"ok": not problems, "agents": names, "problems": [*map(_plain, problems)]}))
@@ -107,6 +110,23 @@ def current_workspace() -> list[Path]:
         return [Path.cwd()]
     except FileNotFoundError:
         return []
+
+
+async def _servers_that_cannot_start(
+    agents: Sequence[AgentDefinition], catalogue: Catalogue
+) -> list[AgentProblem]:
+    """Tell which MCP servers of agents could not be started here; none is started."""
+    # It needs this module.
+    from treadle.cli.mcp.declared import servers_in, trouble
+
+    config, _ = catalogue.config_state()
+    file = find_folders().config / CONFIG_NAME
+    found: list[AgentProblem] = []
+    for each in servers_in(agents, config or Config(), file):
+        # What nobody declares was told already; what no agent has is none of an agent's.
+        if each.agent and not each.problem and (why := await trouble(each)):
+            found.append(AgentProblem(each.agent.source, f"the MCP server {each.where}: {why}"))
+    return found
 
 
 async def _list() -> Any:
