@@ -18,14 +18,15 @@ from support.person import conversation, on, pair, write_agent
 from treadle.server.client_requests import ClientRequests
 from treadle.server.editor import tenant
 from treadle.server.editor.language_server import language_server
+from treadle.server.editor.tenant import LOAD_SECONDS
 from treadle.server.introduction import read_hello
 from treadle.server.wire.envelope import Notification
 
 DIALOGS = {"window": {"showMessage": {}}}
 SETTINGS = {"workspace": {"configuration": True}}
 
-# Far less than an import that hangs for ever, and more than a close may take.
-SOON_SECONDS = 8.0
+# Half of what an import that hangs is waited for, and far more than a close may take.
+SOON_SECONDS = LOAD_SECONDS / 2
 
 
 def ask_to_prompt(client: Daemon, text: str) -> asyncio.Future[Any]:

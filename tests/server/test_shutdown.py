@@ -9,10 +9,7 @@ import pytest
 
 from support.daemon import RpcError, daemon
 from support.process import until_dead
-
-# Every bound on the way down together, and then some for a busy machine; a good end takes
-# milliseconds.
-BOUNDED_SECONDS = 12.0
+from support.waiting import PATIENCE_SECONDS
 
 PAIR = {"agent": "assistant", "instance": "a"}
 
@@ -94,7 +91,7 @@ async def test_a_process_id_that_is_dead_already_ends_the_daemon_in_order() -> N
     async with daemon(initialize=False) as client:
         result = await client.initialize(processId=gone.pid)
         assert result["serverInfo"]["name"] == "treadle"
-        async with asyncio.timeout(BOUNDED_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert await client.wait() == 0
 
 
@@ -110,7 +107,7 @@ async def test_the_daemon_ends_when_the_clients_process_dies_and_interrupts_its_
         await client.until(lambda: bool(client.of("session/state")))
         editor.kill()
         await editor.wait()
-        async with asyncio.timeout(BOUNDED_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert await client.wait() == 0
         assert (await prompt)["stopReason"] == "interrupted"
     await until_dead(client.process.pid)
@@ -128,5 +125,5 @@ async def test_a_process_id_that_no_process_has_is_not_watched(process_id: int |
 async def test_a_process_id_beyond_every_system_counts_as_dead(process_id: int) -> None:
     async with daemon(initialize=False) as client:
         await client.initialize(processId=process_id)
-        async with asyncio.timeout(BOUNDED_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert await client.wait() == 0
