@@ -132,7 +132,9 @@ async def test_who_lives_for_ever_ends_with_its_home() -> None:
         process = await asyncio.create_subprocess_exec(
             *home.command("kit", "never-read", "ignore-term"), stdin=PIPE, stdout=PIPE
         )
-        (await taken).close()
+        writer = await taken
+        writer.write(b".")
+        writer.close()
         async with asyncio.timeout(PATIENCE_SECONDS):
             assert await process.wait() == 9
 

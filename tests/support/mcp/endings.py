@@ -9,17 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from support.daemon import Daemon, daemon
 from support.mcp.home import Home, open_home
 from support.mcp.misdeeds import MISDEEDS, Misdeed
 from support.model_server import Answer, ModelServer, Request, last_user_text
-from support.person import on, pair, write_agent
+from support.person import on, pair, write_agent, write_config
 from support.process import children_of, is_alive
 from support.waiting import PATIENCE_SECONDS, until_seen
+from treadle.folders import LOG_VARIABLE
 
 # The ladder of a server: end of input, TERM, each a second, then KILL.
 LADDER_SECONDS = 2.0
@@ -32,9 +35,8 @@ CANCEL_SECONDS = 5.0
 
 # Sessions that are brought to their moment at the same time: two cores have enough to do with them.
 SIDE_BY_SIDE = 6
-# How often a session is prompted until both of its servers have answered: each prompt waits for
-# servers that are being started, but not for long.
-MOST_PROMPTS = 5
+# More turns than there are sessions: each of them may have one that hangs.
+CONFIG = "[sessions]\nturns_in_flight = 200\n"
 
 
 @dataclass(eq=False)
@@ -109,13 +111,11 @@ class House:
         return await self.client.request("session/prompt", said)
 
     async def call(self, visit: Visit, instance: str = "a") -> None:
-        """Prompt until both servers have answered as they should."""
-        for _ in range(MOST_PROMPTS):
-            outcome = await self.prompt(visit, "echo", instance)
-            assert outcome["stopReason"] == "end_turn", outcome
-            if self._has_answers(visit):
-                return
-        raise AssertionError(f"after {MOST_PROMPTS} prompts the calls came to {visit.results}")
+        """Prompt, within a bound, until both servers have answered as they should.
+
+        A prompt waits for servers that are being started, but not for long.
+        """
+        await self._prompt_until(visit, "echo", instance, self._has_answers)
 
     def _has_answers(self, visit: Visit) -> bool:
         said = visit.results.get("bad__echo", "")
@@ -123,7 +123,7 @@ class House:
             "answers": "hello" in said or "xxxx" in said,
             "fails": bool(said) and "hello" not in said,
         }.get(visit.misdeed.echo, True)
-        return as_expected and "hello" in visit.results.get("good__echo", "")
+        return as_expected and _has_good_answer(visit)
 
     async def be_busy(self, visit: Visit, instance: str = "a") -> None:
         """Begin a turn that does not end: in a call, or in the model's answer where none can be."""
@@ -148,22 +148,51 @@ class House:
         released: list[dict[str, Any]] = reply["released"]["servers"]
         return released
 
-    def ended(self, name: str, exit_code: int, server: str) -> dict[str, Any]:
-        """Return what a close says of a server of the kit's, by its last process."""
-        return {"server": server, "pid": self.home.servers(name)[-1].pid, "exit": exit_code}
+    def ended(
+        self, server: str, name: str, exit_code: int, by: str = "end_of_input"
+    ) -> dict[str, Any]:
+        """Return what a close has to say of a server, by the last process of that name."""
+        pid = self.home.servers(name)[-1].pid
+        return {"server": server, "pid": pid, "exit": exit_code, "by": by}
 
-    async def says_hello(self, visit: Visit) -> bool:
-        """Prompt until the good server has answered."""
-        for _ in range(MOST_PROMPTS):
-            await self.prompt(visit, "good")
-            if "hello" in visit.results.get("good__echo", ""):
-                return True
-        return False
+    async def call_good(self, visit: Visit) -> None:
+        """Prompt, within a bound, until the good server has answered."""
+        await self._prompt_until(visit, "good", "a", _has_good_answer)
 
-    async def gone(self, *names: str) -> None:
-        """See, within the bound, every process of these servers dead."""
+    async def _prompt_until(
+        self, visit: Visit, verb: str, instance: str, is_done: Callable[[Visit], bool]
+    ) -> None:
         try:
-            async with asyncio.timeout(LADDER_SECONDS + BEYOND_SECONDS):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while True:
+                    visit.results.clear()
+                    outcome = await self.prompt(visit, verb, instance)
+                    assert outcome["stopReason"] == "end_turn", outcome
+                    if is_done(visit):
+                        return
+        except TimeoutError:
+            raise AssertionError(f"the calls came to {visit.results}") from None
+
+    async def until_state(self, visit: Visit, server: str, state: str) -> dict[str, Any]:
+        """Wait, within a bound, until a server does this; return what `mcp/list` says of it."""
+
+        def has_come() -> bool:
+            told = self.client.of("mcp/status", "a")
+            mine = [one for one in told if (one["agent"], one["server"]) == (visit.name, server)]
+            return bool(mine) and mine[-1]["state"] == state
+
+        await self.client.until(has_come)
+        return (await self.servers(visit))[server]
+
+    async def gone(self, *names: str, after_seconds: float = 0) -> None:
+        """See, within the bound, every process of these servers dead.
+
+        Args:
+            names: the servers' names.
+            after_seconds: how long it takes until they are to end.
+        """
+        try:
+            async with asyncio.timeout(after_seconds + LADDER_SECONDS + BEYOND_SECONDS):
                 await self.home.until(lambda: not self.home.alive(names))
         except TimeoutError:
             raise AssertionError(f"still alive: {self.home.alive(names)}") from None
@@ -205,6 +234,10 @@ class House:
         return Answer(calls=called)
 
 
+def _has_good_answer(visit: Visit) -> bool:
+    return "hello" in visit.results.get("good__echo", "")
+
+
 def _results(request: Request) -> dict[str, str]:
     """Return what the calls of the running turn came to, by the tools' names."""
     names: dict[str, str] = {}
@@ -230,9 +263,18 @@ async def house(visits: Iterable[Visit]) -> AsyncIterator[House]:
     ):
         made = House(client, home, visits)
         answers.append(made.answer)
+        write_config(CONFIG)
         for visit in made.visits.values():
             made.move_in(visit)
         yield made
+    assert errors_logged() == []
+
+
+def errors_logged() -> list[str]:
+    """Return what daemons have logged of faults of their own."""
+    logs = Path(os.environ[LOG_VARIABLE]).iterdir()
+    lines = [line for log in logs for line in log.read_text().splitlines()]
+    return [line for line in lines if " error " in line[:60]]
 
 
 @contextlib.asynccontextmanager

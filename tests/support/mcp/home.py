@@ -69,17 +69,24 @@ class Home(Waitable):
 
     async def kill(self) -> None:
         """Kill whoever is alive, and see their end."""
-        for line in self.lines:
-            # While its line is there, its number is its own.
-            if line.is_alive and line.pid is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(line.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-        await self.until(lambda: not any(line.is_alive for line in self.lines))
+
+        def all_dead() -> bool:
+            alive = [line for line in self.lines if line.is_alive]
+            for line in alive:
+                # While its line is there, its number is its own.
+                if line.pid is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(line.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+            return not alive
+
+        await self.until(all_dead)
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = Line((await reader.readline()).decode().strip())
         self.lines.append(line)
         self.changed()
+        # It waits for this, and does nothing that matters before it is heard of.
+        writer.write(b".")
         with contextlib.suppress(ConnectionError):
             while told := (await reader.readline()).decode().strip():
                 if told.startswith("pid "):

@@ -227,6 +227,7 @@ class Kit:
         line = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
         line.connect(("127.0.0.1", self.port))
         tell(line, name)
+        line.recv(1)  # it is heard of
         return line
 
 

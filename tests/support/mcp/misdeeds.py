@@ -18,6 +18,7 @@ class Misdeed:
         hears: whether it hears of a call of its tool `wait`, which nobody answers.
         exit: what it returns when it is closed while it has nothing to do, negative for a signal;
             None where it has ended by then, or where that depends on the moment.
+        by: the rung of the ladder that ends it then, with all that it has started.
     """
 
     name: str
@@ -25,31 +26,35 @@ class Misdeed:
     echo: Literal["answers", "fails", "either", "nothing"] = "answers"
     hears: bool = True
     exit: int | None = 0
+    by: str = "end_of_input"
 
 
 MISDEEDS = (
     Misdeed("well-behaved"),
-    Misdeed("ignores-eof", ("ignore-eof",), exit=-15),
+    Misdeed("ignores-eof", ("ignore-eof",), exit=-15, by="terminate"),
     Misdeed("ignores-term", ("ignore-term",)),
-    Misdeed("ignores-both", ("ignore-eof", "ignore-term"), exit=-9),
-    Misdeed("grandchild", ("grandchild",)),
-    Misdeed("deaf-grandchild", ("deaf-grandchild",)),
-    Misdeed("runaway", ("runaway",)),
-    Misdeed("orphan", ("orphan",)),
+    Misdeed("ignores-both", ("ignore-eof", "ignore-term"), exit=-9, by="kill"),
+    Misdeed("grandchild", ("grandchild",), by="terminate"),
+    Misdeed("deaf-grandchild", ("deaf-grandchild",), by="kill"),
+    Misdeed("runaway", ("runaway",), by="kill"),
+    Misdeed("orphan", ("orphan",), by="kill"),
     Misdeed(
         "deaf-family",
         ("ignore-eof", "ignore-term", "grandchild", "deaf-grandchild", "runaway", "orphan"),
         exit=-9,
+        by="kill",
     ),
-    Misdeed("dead-with-family", ("die-on-call=2", "deaf-grandchild", "runaway", "orphan")),
+    Misdeed(
+        "dead-with-family", ("die-on-call=2", "deaf-grandchild", "runaway", "orphan"), by="kill"
+    ),
     Misdeed("slow-start", ("slow-start=0.5",)),
     Misdeed("dies-at-start", ("die-at-start", "orphan"), echo="nothing", hears=False, exit=None),
-    Misdeed("never-reads", ("never-read",), echo="nothing", hears=False, exit=-15),
+    Misdeed("never-reads", ("never-read",), echo="nothing", hears=False, exit=-15, by="terminate"),
     Misdeed("silent-initialize", ("silent-initialize",), echo="nothing", hears=False),
     Misdeed("silent-list", ("silent-list",), echo="nothing", hears=False),
     Misdeed("silent-call", ("silent-call",), echo="nothing"),
     Misdeed("dies-on-call", ("die-on-call=2",)),
-    Misdeed("dies-in-answer", ("die-in-answer",), echo="fails", exit=None),
+    Misdeed("dies-in-answer", ("die-in-answer",), echo="fails", hears=False, exit=None),
     Misdeed("dies-idle", ("die-idle",), echo="either", hears=False, exit=None),
     Misdeed("freezes", ("freeze-on-call",), echo="nothing"),
     Misdeed("closes-stdin", ("close-stdin",), echo="nothing", hears=False, exit=None),
@@ -66,5 +71,6 @@ MISDEEDS = (
         "everything",
         ("ignore-eof", "ignore-term", "runaway", "garbage", "answer-twice", "flood-stderr=20"),
         exit=-9,
+        by="kill",
     ),
 )
