@@ -38,14 +38,15 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count
 
 
-# For children that are deaf to a rung anyway: the next one comes sooner.
+# For children that are deaf to a rung anyway: the next one comes sooner. One that minds a rung has
+# all the time it needs, and RUNG_SECONDS where somebody else of its family is deaf.
 SOON_SECONDS = 0.3
 
 # A start takes between some ten and a thousand passes of the loop, which are two to the tenth.
 MOST_DOUBLINGS = 11
 
 
-async def start(code: str, board: Switchboard, rung_seconds: float = RUNG_SECONDS) -> Child:
+async def start(code: str, board: Switchboard, rung_seconds: float = PATIENCE_SECONDS) -> Child:
     env = {"PORT": str(board.port), "SYSTEMROOT": os.environ.get("SYSTEMROOT", "")}
     return await Child.start(
         [sys.executable, "-I", "-S", "-c", code], env=env, rung_seconds=rung_seconds
@@ -83,7 +84,7 @@ async def test_a_grandchild_that_holds_the_pipes_ends_with_the_child(
     switchboard: Switchboard,
 ) -> None:
     code = HELLO + f"subprocess.Popen([sys.executable, '-I', '-S', '-c', {DEAF_TO_TERM!r}])\n"
-    child = await start(code + "sys.stdin.read()", switchboard, SOON_SECONDS)
+    child = await start(code + "sys.stdin.read()", switchboard, RUNG_SECONDS)
     family = await switchboard.called(2)
 
     end = await within_bound(child.stop())
@@ -97,7 +98,7 @@ async def test_a_grandchild_that_holds_the_pipes_ends_with_the_child(
 async def test_a_grandchild_in_a_session_of_its_own_ends_with_the_child(
     switchboard: Switchboard,
 ) -> None:
-    child = await start(with_runaway("sys.stdin.read()"), switchboard, SOON_SECONDS)
+    child = await start(with_runaway("sys.stdin.read()"), switchboard, RUNG_SECONDS)
     family = await switchboard.called(2)
 
     assert await within_bound(child.stop()) == ChildEnd(child.pid, 0, "kill")

@@ -14,6 +14,7 @@ import pytest
 
 from support.process import children_of, linux_only, posix_only
 from support.switchboard import Switchboard, within_bound
+from support.waiting import PATIENCE_SECONDS
 from treadle.process import login_path as asking
 from treadle.process.login_path import LoginShell, login_path
 from treadle.process.shell import DEFAULT_PATH
@@ -36,6 +37,8 @@ def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profile:
     monkeypatch.setenv("SHELL", "/bin/sh")
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setattr(asking, "_GRACE_SECONDS", 0.01)
+    # A shell that answers has all the time that a busy machine makes it need.
+    monkeypatch.setattr(asking, "ANSWER_SECONDS", PATIENCE_SECONDS)
 
     def write(text: str) -> Path:
         count = tmp_path / "count"
