@@ -71,6 +71,7 @@ def test_a_program_and_a_folder_may_lie_below_home(monkeypatch: pytest.MonkeyPat
             "the MCP server s: headers X refers to the variable EMPTY, which is not set",
         ),
         (ServerDeclaration("s", "${EMPTY:-}"), "the MCP server s: command is empty with its var"),
+        (ServerDeclaration("s", "${A}/x"), "s: command is no absolute path with its variables"),
         (ServerDeclaration("s", "~nobody-is-so/x"), "command names a home folder that nobody has"),
         (ServerDeclaration("s", "x", cwd="${A}"), "s: cwd is no absolute path with its variables"),
         (ServerDeclaration("s", url="${A}"), "s: url is no http:// or https:// address with its"),

@@ -147,8 +147,13 @@ def _at_home(declaration: ServerDeclaration, key: str, value: str | None) -> str
 
 def _check(filled: ServerDeclaration) -> None:
     """See that what variables made can be: what has none was checked where it was written."""
-    if filled.command is not None and not filled.command:
-        raise _cannot(filled, "command", "is empty with its variables")
+    if filled.command is not None:
+        if not filled.command:
+            raise _cannot(filled, "command", "is empty with its variables")
+        # One that begins nowhere would be another program in each folder.
+        program = Path(filled.command)
+        if len(program.parts) > 1 and not program.is_absolute():
+            raise _cannot(filled, "command", "is no absolute path with its variables")
     if filled.cwd is not None and not Path(filled.cwd).is_absolute():
         raise _cannot(filled, "cwd", "is no absolute path with its variables")
     if filled.url is not None and not is_endpoint(filled.url):
