@@ -42,6 +42,9 @@ logger = logging.getLogger(__name__)
 # A connection that is being left tells its server so, or not; its process is stopped meanwhile.
 LEAVE_SECONDS = 1.5
 
+# A change shows at the next step of a turn, which takes longer than this.
+LIST_GAP_SECONDS = 0.5
+
 # The connection's own bound on a call: ours stands still while a person is asked, and is shorter.
 _LONGEST_CALL_SECONDS = 24 * 3600.0
 
@@ -317,6 +320,8 @@ class Server:
                 if self._changed.is_set() and not lost.done():
                     self._changed.clear()
                     await self._list_again(connection)
+                    # A server that tells of changes without pause is not listed without pause.
+                    await asyncio.wait({lost}, timeout=LIST_GAP_SECONDS)
             return lost.result()
         finally:
             lost.cancel()
