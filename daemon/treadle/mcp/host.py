@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 from treadle.mcp.callers import Callers
 from treadle.mcp.declaration import ServerDeclaration
@@ -17,7 +16,7 @@ from treadle.mcp.eliciting import put_to_person
 from treadle.mcp.remote import ElicitationAnswer, Elicited
 from treadle.sanitise import clean_line
 from treadle.secrets import known
-from treadle.tools.sampling import CannotSample
+from treadle.tools.sampling import CannotSample, Said
 
 logger = logging.getLogger(__name__)
 
@@ -74,10 +73,7 @@ class ServerHost:
             return await put_to_person(context.session.asker, self._declaration.name, asked)
 
     async def sample(
-        self,
-        messages: tuple[tuple[Literal["user", "assistant"], str], ...],
-        system: str,
-        max_tokens: int,
+        self, messages: tuple[Said, ...], system: str, max_tokens: int
     ) -> tuple[str, str]:
         """Have the model of the turn whose call is in flight answer.
 

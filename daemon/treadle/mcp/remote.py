@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
+from treadle.tools.sampling import Said
+
 Era: TypeAlias = Literal["handshake", "modern"]
 """Which of the protocol's two ways a server speaks: `initialize` first, or each request by itself
 (2026-07-28 and later)."""
@@ -138,10 +140,7 @@ class Host(Protocol):
         """Ask the person whose call is in flight."""
 
     async def sample(
-        self,
-        messages: tuple[tuple[Literal["user", "assistant"], str], ...],
-        system: str,
-        max_tokens: int,
+        self, messages: tuple[Said, ...], system: str, max_tokens: int
     ) -> tuple[str, str]:
         """Have the agent's model answer; see `tools.sampling.Sampler.sample`.
 

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from treadle.errors import TreadleError
 from treadle.models.completion import Completion, ToolSpec
@@ -21,15 +20,13 @@ from treadle.secrets import known
 from treadle.thread.blobs import Blobs
 from treadle.thread.message import Message, Usage, clean
 from treadle.thread.records import StopReason
-from treadle.tools.sampling import CannotSample
+from treadle.tools.sampling import CannotSample, Said
 from treadle.turn.agent import Agent
 from treadle.turn.env import Env
 from treadle.turn.events import TurnDone
 from treadle.turn.max_iterations import ModelCalls
 
 logger = logging.getLogger(__name__)
-
-Said: TypeAlias = tuple[Literal["user", "assistant"], str]
 
 # A server asks within a call of a tool, which ends after as long where nobody says otherwise.
 SAMPLE_SECONDS = 120.0

@@ -5,7 +5,10 @@ Refuses to know who runs the model, and what a server is.
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
+
+Said: TypeAlias = tuple[Literal["user", "assistant"], str]
+"""A role and a text: a message of what the model is asked."""
 
 
 class CannotSample(Exception):
@@ -20,15 +23,12 @@ class Sampler(Protocol):
     """
 
     async def sample(
-        self,
-        messages: tuple[tuple[Literal["user", "assistant"], str], ...],
-        system: str,
-        max_tokens: int,
+        self, messages: tuple[Said, ...], system: str, max_tokens: int
     ) -> tuple[str, str]:
         """Return the model's text, and its name.
 
         Args:
-            messages: pairs of a role and a text; the last one is the user's.
+            messages: what was said; the last one is the user's.
             system: instructions; none where empty.
             max_tokens: how long the answer may be; 0 where nobody says.
 

@@ -7,14 +7,13 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Literal
 
 from support.waiting import PATIENCE_SECONDS, Waitable
 from treadle.mcp.connection import connect
 from treadle.mcp.declaration import ServerDeclaration, Transport
 from treadle.mcp.remote import Connection, ElicitationAnswer, Elicited, Era
 from treadle.process.child import Child
-from treadle.tools.sampling import CannotSample
+from treadle.tools.sampling import CannotSample, Said
 
 LINES = Path(__file__).with_name("lines.py")
 OFFICIAL = Path(__file__).with_name("official.py")
@@ -68,10 +67,7 @@ class FakeHost(Waitable):
         return self.answer
 
     async def sample(
-        self,
-        messages: tuple[tuple[Literal["user", "assistant"], str], ...],
-        system: str,
-        max_tokens: int,
+        self, messages: tuple[Said, ...], system: str, max_tokens: int
     ) -> tuple[str, str]:
         self.sampled.append((messages, system, max_tokens))
         if system == "refuse":

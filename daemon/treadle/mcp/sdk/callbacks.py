@@ -6,7 +6,7 @@ Owns what is understood of it: forms and text. Refuses to know who answers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import mcp_types as types
 from mcp.client.session import ClientRequestContext, IncomingMessage
@@ -14,7 +14,7 @@ from pydantic import FileUrl
 
 from treadle.mcp.remote import Elicited, Host
 from treadle.tools.limits import cut_characters
-from treadle.tools.sampling import CannotSample
+from treadle.tools.sampling import CannotSample, Said
 
 # What a server logs at once and somebody may want to read.
 LOG_CHARACTERS = 4_000
@@ -56,9 +56,7 @@ class Callbacks:
         messages = [(each.role, _text(each)) for each in params.messages]
         if params.tools or any(text is None for _, text in messages):
             return _refused("the model is asked in plain text only, without tools")
-        asked: tuple[tuple[Literal["user", "assistant"], str], ...] = tuple(
-            (role, text or "") for role, text in messages
-        )
+        asked: tuple[Said, ...] = tuple((role, text or "") for role, text in messages)
         try:
             text, model = await self.host.sample(
                 asked, params.system_prompt or "", max(0, params.max_tokens)
