@@ -19,7 +19,7 @@ from support.mcp.endings import (
     house,
     until_all_dead,
 )
-from support.mcp.misdeeds import MISDEEDS
+from support.mcp.misdeeds import MISDEEDS, STUBBORN
 from support.process import linux_only
 
 
@@ -68,7 +68,8 @@ ENDINGS: dict[str, Callable[[Daemon], Awaitable[None]]] = {
 )
 async def test_no_server_survives_the_daemon(ending: str, moment: str) -> None:
     settings: dict[str, Any] = {"scope": "agent"} if moment == "shared" else {}
-    visits = [Visit(f"{ending}-{moment}-{each.name}", each, settings) for each in MISDEEDS]
+    misdeeds = MISDEEDS if moment == "busy" else STUBBORN
+    visits = [Visit(f"{ending}-{moment}-{each.name}", each, settings) for each in misdeeds]
     async with house(visits) as made:
 
         async def use(visit: Visit) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from support.mcp.endings import CANCEL_SECONDS, SIDE_BY_SIDE, Visit, visited
+from support.mcp.misdeeds import STUBBORN
 from support.person import pair
 from support.process import posix_only
 
@@ -66,7 +67,7 @@ async def test_servers_that_began_with_their_session_end_with_it() -> None:
 
 
 async def test_servers_that_sessions_share_end_with_the_last_of_them() -> None:
-    async with visited("close-shared", scope="agent") as made:
+    async with visited("close-shared", misdeeds=STUBBORN, scope="agent") as made:
 
         async def use(visit: Visit) -> None:
             for instance in ("a", "b"):

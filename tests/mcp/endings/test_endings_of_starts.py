@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from support.mcp.endings import CANCEL_SECONDS, SIDE_BY_SIDE, Visit, visited
+from support.mcp.misdeeds import MISDEEDS, STUBBORN
 from support.person import pair
 from support.process import posix_only
 
@@ -46,7 +47,8 @@ async def test_a_failed_start_leaves_nothing_and_the_session_works(start: str) -
 
 @pytest.mark.parametrize("scope", ["session", "agent"])
 async def test_a_turn_that_is_cancelled_while_its_server_starts(scope: str) -> None:
-    async with visited(f"cancelled-{scope}", SILENT, scope=scope) as made:
+    misdeeds = STUBBORN if scope == "agent" else MISDEEDS
+    async with visited(f"cancelled-{scope}", SILENT, misdeeds, scope=scope) as made:
 
         async def use(visit: Visit) -> None:
             await made.open(visit)

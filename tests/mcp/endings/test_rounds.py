@@ -30,7 +30,7 @@ WARM_UP_ROUNDS = 12
 # Worker threads are made while none is free, up to 32, and kept; one more or less says nothing.
 THREADS_MORE = 2
 # A heap is never quite the same: pages half used, and what an allocator keeps.
-MEMORY_BYTES_MORE = 6 << 20
+MEMORY_BYTES_MORE = 8 << 20
 
 # Says how many tasks there are, when it is asked by a signal.
 COUNTS_TASKS = """
@@ -101,12 +101,17 @@ async def test_rounds_of_open_prompt_close_leave_nothing(tmp_path: Path) -> None
         async def play(number: int) -> None:
             address = pair(f"round-{number}", "round")
             await client.request("session/resume", address)
-            outcome = await client.request("session/prompt", {**address, "prompt": "Go."})
-            assert outcome["text"] == "Fine."
-            await home.until(lambda: "tools/call echo" in home.servers("server")[number].news)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                # The first turn of all may be over before the server has started.
+                while not home.heard("server", "tools/call echo"):
+                    outcome = await client.request("session/prompt", {**address, "prompt": "Go."})
+                    assert outcome["text"] == "Fine."
             closed = await client.request("session/close", address)
-            (server,) = closed["released"]["servers"]
-            assert (server["pid"], server["exit"]) == (home.servers("server")[-1].pid, 0)
+            (released,) = closed["released"]["servers"]
+            (server,) = home.lines
+            assert (released["pid"], released["exit"]) == (server.pid, 0)
+            await home.until(lambda: not home.alive(["server"]))
+            home.lines.clear()
             client.events.clear()
             client.log.clear()
 
@@ -123,6 +128,4 @@ async def test_rounds_of_open_prompt_close_leave_nothing(tmp_path: Path) -> None
         logger.info("then so again, %d threads, %+d bytes", gauge.threads, grown_bytes)
         assert gauge.threads <= threads + THREADS_MORE
         assert grown_bytes < MEMORY_BYTES_MORE
-        assert len(home.lines) == WARM_UP_ROUNDS + rounds
-        await home.until(lambda: not home.alive(["server"]))
         assert await client.end() == 0

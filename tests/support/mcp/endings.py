@@ -279,16 +279,20 @@ def errors_logged() -> list[str]:
 
 @contextlib.asynccontextmanager
 async def visited(
-    ending: str, arguments: tuple[str, ...] = (), **settings: Any
+    ending: str,
+    arguments: tuple[str, ...] = (),
+    misdeeds: Iterable[Misdeed] = MISDEEDS,
+    **settings: Any,
 ) -> AsyncIterator[House]:
     """Have a visit of each misdeed; what was ended before the end of the block stays so.
 
     Args:
         ending: what the names of the visits begin with.
         arguments: further ones of each kit that misbehaves.
+        misdeeds: which.
         settings: what the declarations of all servers say.
     """
-    visits = [Visit(f"{ending}-{each.name}", each, settings, arguments) for each in MISDEEDS]
+    visits = [Visit(f"{ending}-{each.name}", each, settings, arguments) for each in misdeeds]
     async with house(visits) as made:
         yield made
         assert made.home.alive(name for visit in visits for name in visit.names) == []

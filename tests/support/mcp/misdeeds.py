@@ -74,3 +74,6 @@ MISDEEDS = (
         by="kill",
     ),
 )
+
+# Those that do not end by themselves: what is ended in yet another way is ended of these.
+STUBBORN = tuple(each for each in MISDEEDS if each.by != "end_of_input" or each.name == "freezes")
