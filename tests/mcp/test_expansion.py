@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from treadle.mcp.declaration import ServerDeclaration
-from treadle.mcp.declared import is_server_name, name_like, server_of_tool
 from treadle.mcp.expansion import CannotExpand, expanded, secret_variables, server_environment
 
 
@@ -125,36 +124,3 @@ def test_a_program_gets_little_of_the_environment_its_path_and_what_is_declared(
         "NO_COLOR": "",
         "A": "b",
     }
-
-
-@pytest.mark.parametrize(
-    ("tool", "server"),
-    [
-        ("wiki__read", "wiki"),
-        ("wiki___read", "wiki"),
-        ("wiki__read__all", "wiki"),
-        ("_w-1__x", "_w-1"),
-        ("__x", ""),
-        ("wiki__", ""),
-        ("wiki_read", ""),
-        ("my wiki__x", ""),
-    ],
-)
-def test_what_stands_before_the_first_two_underscores_is_the_server(tool: str, server: str) -> None:
-    assert server_of_tool(tool) == server
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("my wiki", "my-wiki"),
-        ("io.github.me/wiki__x", "io-github-me-wiki-x"),
-        ("Ünï", "n"),
-        ("a_", "a"),
-        ("a" * 31 + " b", "a" * 31),
-        ("...", ""),
-    ],
-)
-def test_any_name_becomes_one_that_a_server_may_have_or_none(text: str, name: str) -> None:
-    assert name_like(text) == name
-    assert not name or is_server_name(name)

@@ -1,14 +1,21 @@
-"""What a server's tools are called here."""
+"""What servers may be called, and what their tools are called here."""
 
 from __future__ import annotations
 
 import re
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.mcp.naming import NAME_CHARACTERS, tool_names
+from treadle.mcp.naming import (
+    NAME_CHARACTERS,
+    is_server_name,
+    server_name_like,
+    server_of_tool,
+    tool_names,
+)
 
 # What every provider takes.
 PROVIDERS = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -58,3 +65,36 @@ def test_names_are_distinct_valid_and_the_same_in_any_order(
     random.shuffle(shuffled)
     assert tool_names(server, shuffled, taken) == names
     assert tool_names(server, remote, taken | {*names.values()}).keys() == names.keys()
+
+
+@pytest.mark.parametrize(
+    ("tool", "server"),
+    [
+        ("wiki__read", "wiki"),
+        ("wiki___read", "wiki"),
+        ("wiki__read__all", "wiki"),
+        ("_w-1__x", "_w-1"),
+        ("__x", ""),
+        ("wiki__", ""),
+        ("wiki_read", ""),
+        ("my wiki__x", ""),
+    ],
+)
+def test_what_stands_before_the_first_two_underscores_is_the_server(tool: str, server: str) -> None:
+    assert server_of_tool(tool) == server
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("my wiki", "my-wiki"),
+        ("io.github.me/wiki__x", "io-github-me-wiki-x"),
+        ("Ünï", "n"),
+        ("a_", "a"),
+        ("a" * 31 + " b", "a" * 31),
+        ("...", ""),
+    ],
+)
+def test_any_name_becomes_one_that_a_server_may_have_or_none(text: str, name: str) -> None:
+    assert server_name_like(text) == name
+    assert not name or is_server_name(name)

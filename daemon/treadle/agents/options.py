@@ -16,7 +16,7 @@ from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition
 from treadle.agents.model_choice import is_local
 from treadle.errors import InvalidParams, WouldWiden
-from treadle.mcp.declared import server_of_tool
+from treadle.mcp.naming import server_of_tool
 from treadle.permissions.modes import MODES, PermissionMode, is_stricter_or_equal
 from treadle.sandbox.paths import is_within, real_path
 from treadle.tools.builtin import BUILTIN

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from treadle.agents import checks, server_keys
 from treadle.errors import InvalidAgent
 from treadle.mcp.declaration import ServerDeclaration
-from treadle.mcp.declared import is_server_name, server_of_tool
+from treadle.mcp.naming import is_server_name, server_of_tool
 from treadle.tools.nearest import did_you_mean
 
 if TYPE_CHECKING:

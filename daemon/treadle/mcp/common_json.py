@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treadle.errors import ConfigurationError
-from treadle.mcp.declared import is_server_name, name_like
+from treadle.mcp.naming import is_server_name, server_name_like
 from treadle.mcp.sensitive import looks_secret
 from treadle.tools.nearest import did_you_mean
 
@@ -132,7 +132,7 @@ def _servers(root: Any) -> dict[str, Any]:
 
 
 def _name(name: str, taken: Collection[str]) -> str:
-    ours = name if is_server_name(name) else name_like(name)
+    ours = name if is_server_name(name) else server_name_like(name)
     if not ours:
         raise ConfigurationError(f"{name!r} has no letter that a server's name may have; rename it")
     if ours in taken:

@@ -14,7 +14,7 @@ from typing import Any
 
 from treadle.errors import McpFailed
 from treadle.mcp.declaration import ServerDeclaration
-from treadle.mcp.naming import tool_names
+from treadle.mcp.naming import server_of_tool, tool_names
 from treadle.mcp.pool import Pool
 from treadle.mcp.remote import RemoteError, RemotePrompt, RemoteResource, RemoteTool
 from treadle.mcp.resources import resource_tools
@@ -255,7 +255,7 @@ def _make(server: Server, taken: Collection[str]) -> tuple[Tool, ...]:
 def _may_be_called(server: str, policy: Policy) -> bool:
     """Whether a policy can ever let something of a server be called."""
     return policy.mode != "read_only" or any(
-        name.startswith(f"{server}__") for name in policy.mcp_allow
+        server_of_tool(name) == server for name in policy.mcp_allow
     )
 
 
