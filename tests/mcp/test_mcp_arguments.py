@@ -142,3 +142,31 @@ def test_what_is_quoted_back_is_short() -> None:
     told = complaint(of(q={"type": "integer"}), {"q": "x" * 100_000})
     assert told.endswith("… - at `$.q`")
     assert len(told) < 400
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
+        {"$dynamicAnchor": "a", "$dynamicRef": "#a"},
+        {"$id": "urn:a", "allOf": [{"$ref": "urn:a"}]},
+        {"properties": {"q": {"$ref": "#/properties/q"}}, "required": ["q"]},
+        {"not": {"$ref": "#"}},
+        {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]},
+        {"$schema": OLD, "$ref": "#/definitions/a", "definitions": {"a": {"$ref": "#"}}},
+    ],
+)
+def test_a_schema_that_refers_to_itself_without_end_lets_arguments_pass(
+    schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "BUDGET_SECONDS", 3600.0)
+    assert complaint({"type": "object", **schema}, {"q": 1}) == ""
+
+
+def test_arguments_that_nest_as_far_as_anybody_means_are_judged() -> None:
+    tree = {"type": "object", "properties": {"in": {"$ref": "#"}, "n": {"type": "integer"}}}
+    arguments: dict[str, Any] = {"n": "x"}
+    for _ in range(20):
+        arguments = {"in": arguments}
+    assert complaint(tree, arguments).startswith("'x' is not of type 'integer' - at `$.in.in.in")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from itertools import islice
@@ -23,6 +24,11 @@ from treadle.tools.limits import cut_characters
 
 # An ordinary schema is followed within a millisecond or two; the daemon does nothing else then.
 BUDGET_SECONDS = 0.05
+
+# Ordinary schemas nest a dozen deep, three keywords or so for each step into the arguments. One that
+# refers to itself without end is left long before the end of the stack: what the libraries are
+# made of does not survive that.
+MOST_NESTED = 100
 
 # Of so many errors the one is told that says most; there may be one for each item of a long list.
 ERRORS = 32
@@ -84,16 +90,23 @@ class _Judgment:
 
     def __init__(self) -> None:
         self.doubt = 0
+        self._nested = 0
         self._end = time.monotonic() + BUDGET_SECONDS
 
-    def require_time(self) -> None:
-        """Go on.
+    @contextmanager
+    def keyword(self) -> Iterator[None]:
+        """Follow a keyword, inside those that led to it.
 
         Raises:
-            TimeoutError: it has taken too long.
+            TimeoutError: it has taken too long, or leads too far.
         """
-        if time.monotonic() > self._end:
+        if time.monotonic() > self._end or self._nested >= MOST_NESTED:
             raise TimeoutError
+        self._nested += 1
+        try:
+            yield
+        finally:
+            self._nested -= 1
 
     def leave(self) -> None:
         """Leave something to the server, where that can only let more through.
@@ -154,14 +167,14 @@ def _careful(draft: Any) -> Any:
 def _check(name: str, check: _Check) -> _Check:
     def checked(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         judgment = _judgment.get()
-        judgment.require_time()
-        _require_sound(name, value)
-        if _is_left(name, instance, schema):
-            judgment.leave()
-        elif name in _DOUBTFUL:
-            yield from _doubting(judgment, check, validator, value, instance, schema)
-        else:
-            yield from check(validator, value, instance, schema) or ()
+        with judgment.keyword():
+            _require_sound(name, value)
+            if _is_left(name, instance, schema):
+                judgment.leave()
+            elif name in _DOUBTFUL:
+                yield from _doubting(judgment, check, validator, value, instance, schema)
+            else:
+                yield from check(validator, value, instance, schema) or ()
 
     return checked
 
