@@ -100,6 +100,7 @@ class Server:
         self._settled.set()
         self._stop_asked = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
+        self._began = 0.0  # when it was begun last
         self._end: ServerEnd | None = None
 
     @property
@@ -128,6 +129,11 @@ class Server:
         """Whether it is being started, or about to be again."""
         return not self._settled.is_set()
 
+    @property
+    def begun_seconds(self) -> float:
+        """How long ago it was begun last."""
+        return time.monotonic() - self._began
+
     async def recall(self) -> None:
         """Learn what is remembered of it, so that its tools are there before it is."""
         if self._known is not None:
@@ -147,6 +153,7 @@ class Server:
             self._become("failed")
             return
         self._settled.clear()
+        self._began = time.monotonic()
         self._become("starting")
         self._owner = asyncio.create_task(self._own(), name=f"mcp-{self.declaration.name}")
 
@@ -270,6 +277,10 @@ class Server:
             stopping.cancel()
             was_ready = self._connection is not None
             self._connection = None
+            if was_ready and not self._stop_asked.is_set():
+                # Whoever calls meanwhile waits for the next start.
+                self._settled.clear()
+                self._become("restarting")
             await self._wind_down(serving)
         return was_ready, _why(serving)
 
