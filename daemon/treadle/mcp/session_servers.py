@@ -24,8 +24,8 @@ from treadle.mcp.tools import as_tools
 from treadle.permissions.policy import Policy
 from treadle.tools.tool import Tool, ToolSource
 
-# The first pass of a turn waits so long for servers that were never seen before; those that take
-# longer join at a later pass. What is remembered of the others is offered at once.
+# A pass of a turn waits so long, from its start, for a server that was never seen before; one that
+# takes longer joins at a later pass. What is remembered of the others is offered at once.
 PATIENCE_SECONDS = 3.0
 
 
@@ -55,7 +55,6 @@ class SessionServers:
         self._held: dict[str, _Held] = {}
         self._folder: Path | None = None
         self._taken: frozenset[str] = frozenset()
-        self._patient_until = 0.0
         self._leaving: set[asyncio.Task[ServerEnd | None]] = set()
         self._is_closed = False
 
@@ -96,7 +95,6 @@ class SessionServers:
 
     def begin_turn(self, policy: Policy) -> None:
         """Start what a turn under this policy may call something of."""
-        self._patient_until = _now() + PATIENCE_SECONDS
         for name, held in self._held.items():
             if _may_be_called(name, policy):
                 held.server.begin()
@@ -214,9 +212,9 @@ class SessionServers:
             for name, held in self._held.items()
             if name in names and held.server.is_starting and not held.server.is_known
         ]
-        left = self._patient_until - _now()
-        if unseen and left > 0:
-            await asyncio.gather(*(server.wait_settled(left) for server in unseen))
+        # Counted from its start: one that hangs holds up one prompt, and not every one.
+        waits = [(server, PATIENCE_SECONDS - server.begun_seconds) for server in unseen]
+        await asyncio.gather(*(server.wait_settled(left) for server, left in waits if left > 0))
 
     def _by_server(self) -> dict[str, tuple[Tool, ...]]:
         """Make each server's tools, those of what has not changed once."""
@@ -262,7 +260,3 @@ def _may_be_called(server: str, policy: Policy) -> bool:
 def _failed(server: Server, error: RemoteError) -> McpFailed:
     status = server.status
     return McpFailed(error.message, server=status.server, stderr_tail=status.stderr_tail)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
