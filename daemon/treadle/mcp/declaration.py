@@ -1,13 +1,14 @@
 """An MCP server as an agent's file or the person's configuration declares it.
 
-Owns the fields and their defaults. Refuses to know where they are written, how they are checked
-and what becomes of them.
+Owns the fields, their defaults and what they mean. Refuses to know where they are written, how
+they are checked, and what becomes of them.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
 Transport: TypeAlias = Literal["stdio", "http", "sse"]
@@ -67,6 +68,10 @@ class ServerDeclaration:
     call_seconds: float = CALL_SECONDS
     stop_seconds: float = STOP_SECONDS
     sampling: bool = False
+
+    def takes(self, tool: str) -> bool:
+        """Tell whether a tool is taken from it, by the name that the server has for it."""
+        return self.tools is None or any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
     @property
     def fingerprint(self) -> str:

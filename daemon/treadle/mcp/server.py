@@ -12,12 +12,12 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from treadle.mcp.breaker import Breaker
 from treadle.mcp.callers import Callers
+from treadle.mcp.chatter import Chatter
 from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.host import ServerHost
 from treadle.mcp.launching import CannotStart, launch
@@ -33,8 +33,6 @@ from treadle.mcp.remote import (
 )
 from treadle.mcp.status import ServerEnd, ServerState, ServerStatus
 from treadle.process.child import Child
-from treadle.sanitise import clean
-from treadle.secrets import known as known_secrets
 from treadle.tools.tool import ToolContext
 
 logger = logging.getLogger(__name__)
@@ -47,9 +45,6 @@ LIST_GAP_SECONDS = 0.5
 
 # The connection's own bound on a call: ours stands still while a person is asked, and is shorter.
 _LONGEST_CALL_SECONDS = 24 * 3600.0
-
-# What is kept of the lines on standard output that are no messages.
-_NOISE_BYTES = 2048
 
 
 class Server:
@@ -68,6 +63,7 @@ class Server:
         state: what it does now.
         tools: those that are taken from it: as it lists them, or listed them before.
         offers: which of `tools`, `resources` and `prompts` it has.
+        about: its own name and version, as it says them; empty until it has.
     """
 
     def __init__(
@@ -83,7 +79,7 @@ class Server:
         self.state: ServerState = "stopped"
         self.tools: tuple[RemoteTool, ...] = ()
         self.offers: frozenset[str] = frozenset()
-        self.server = ""
+        self.about = ""
         self._folder = folder
         self._remembered = remembered
         self._known: Known | None = None
@@ -92,9 +88,8 @@ class Server:
         self._callers = Callers()
         self._child: Child | None = None
         self._connection: Connection | None = None
-        self._noise = bytearray()
+        self._chatter = Chatter()
         self._error = ""
-        self._stderr_tail = ""
         self._changed = asyncio.Event()
         self._settled = asyncio.Event()  # it is neither being started nor about to be
         self._settled.set()
@@ -113,10 +108,10 @@ class Server:
             pid=self._child.pid if self._child and self._child.exit_code is None else None,
             tools=tuple(names.values()),
             error=self._error,
-            stderr_tail=self._tail(),
+            stderr_tail=self._chatter.tail,
             shared=self.declaration.scope == "agent",
             era=self._known.era if self._known else None,
-            about=self.server,
+            about=self.about,
         )
 
     @property
@@ -261,14 +256,14 @@ class Server:
         Returns:
             Whether it was ready, and why it is there no more.
         """
-        self._noise.clear()
-        self._stderr_tail = ""
+        self._chatter = Chatter()
         await self.recall()
         try:
             launched = await launch(self.declaration, self._folder)
         except CannotStart as error:
             return False, str(error)
         self._child = launched.child
+        self._chatter = Chatter(launched.child)
         serving = asyncio.create_task(self._serve(launched.declaration))
         stopping = asyncio.create_task(self._stop_asked.wait())
         try:
@@ -304,7 +299,7 @@ class Server:
                     host,
                     child=self._child,
                     era=self._known.era if self._known else None,
-                    noise=self._note_noise,
+                    noise=self._chatter.note,
                 ) as connection,
             ):
                 await self._list(connection, seconds)
@@ -352,7 +347,7 @@ class Server:
         if now != self._known:
             self._known = now
             await asyncio.to_thread(self._remembered.keep, self.declaration.fingerprint, now)
-        self.tools, self.offers, self.server = self._taken(listed), offers, connection.server
+        self.tools, self.offers, self.about = self._taken(listed), offers, connection.server
         self._error = ""
 
     async def _wind_down(self, serving: asyncio.Task[str]) -> None:
@@ -372,7 +367,6 @@ class Server:
             self._end = ServerEnd(self.declaration.name, None, None, "exit")
             return
         ended = await child.stop()
-        self._stderr_tail = child.stderr_tail
         self._child = None
         self._end = ServerEnd(self.declaration.name, ended.pid, ended.exit_code, ended.by)
 
@@ -383,23 +377,7 @@ class Server:
 
     def _taken(self, listed: tuple[RemoteTool, ...]) -> tuple[RemoteTool, ...]:
         """Return those of its tools that its declaration takes."""
-        wanted = self.declaration.tools
-        if wanted is None:
-            return listed
-        return tuple(
-            tool for tool in listed if any(fnmatchcase(tool.name, pattern) for pattern in wanted)
-        )
-
-    def _note_noise(self, line: bytes) -> None:
-        self._noise += line
-        del self._noise[:-_NOISE_BYTES]
-
-    def _tail(self) -> str:
-        """Return the last that it wrote beside its messages, for people."""
-        said = self._child.stderr_tail if self._child else self._stderr_tail
-        noise = self._noise.decode("utf-8", "replace")
-        whole = f"{said.rstrip()}\n[on standard output:]\n{noise}" if noise else said
-        return clean(known_secrets().redact(whole)).strip()
+        return tuple(tool for tool in listed if self.declaration.takes(tool.name))
 
     def _become(self, state: ServerState) -> None:
         if state != self.state:

@@ -7,7 +7,8 @@ kept alive (`server`), and which sessions share one (`pool`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -142,11 +143,8 @@ class SessionServers:
         Raises:
             McpFailed: there is no such server, or it does not answer.
         """
-        found = self._find(server)
-        try:
+        with self._asked(server) as found:
             return await found.list_prompts()
-        except RemoteError as error:
-            raise _failed(found, error) from error
 
     async def prompt(
         self, server: str, name: str, arguments: dict[str, str]
@@ -156,11 +154,8 @@ class SessionServers:
         Raises:
             McpFailed: there is no such server or prompt, or it does not answer.
         """
-        found = self._find(server)
-        try:
+        with self._asked(server) as found:
             return await found.get_prompt(name, arguments)
-        except RemoteError as error:
-            raise _failed(found, error) from error
 
     async def resources(self, server: str) -> tuple[RemoteResource, ...]:
         """Return the resources that a server lists.
@@ -168,11 +163,8 @@ class SessionServers:
         Raises:
             McpFailed: there is no such server, or it does not answer.
         """
-        found = self._find(server)
-        try:
+        with self._asked(server) as found:
             return await found.list_resources()
-        except RemoteError as error:
-            raise _failed(found, error) from error
 
     async def close(self) -> list[ServerEnd]:
         """Give all of them back, side by side; safe to call twice, and bounded.
@@ -230,12 +222,22 @@ class SessionServers:
             taken |= {tool.spec.name for tool in held.tools}
         return found
 
-    def _find(self, name: str) -> Server:
+    @contextmanager
+    def _asked(self, name: str) -> Iterator[Server]:
+        """Give the server of a name, to be asked something.
+
+        Raises:
+            McpFailed: there is none, or it refused or failed in the block.
+        """
         held = self._held.get(name)
         if held is None:
             there = ", ".join(self._held) or "none"
             raise McpFailed(f"the agent has no MCP server {name!r}; it has: {there}", server=name)
-        return held.server
+        try:
+            yield held.server
+        except RemoteError as error:
+            tail = held.server.status.stderr_tail
+            raise McpFailed(error.message, server=name, stderr_tail=tail) from error
 
 
 def _make(server: Server, taken: Collection[str]) -> tuple[Tool, ...]:
@@ -255,8 +257,3 @@ def _may_be_called(server: str, policy: Policy) -> bool:
     return policy.mode != "read_only" or any(
         server_of_tool(name) == server for name in policy.mcp_allow
     )
-
-
-def _failed(server: Server, error: RemoteError) -> McpFailed:
-    status = server.status
-    return McpFailed(error.message, server=status.server, stderr_tail=status.stderr_tail)
