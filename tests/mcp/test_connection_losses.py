@@ -162,6 +162,51 @@ def call(request): answer(request, ["no", "result"])
         assert connection.era == "handshake"
 
 
+@pytest.mark.parametrize(
+    "answered",
+    [
+        '{"jsonrpc":"2.0","id":%s,"result":%s}',
+        '{"id": %s, "jsonrpc": "2.0", "result": %s}',
+        '{"result":%s,"jsonrpc":"2.0","id":%s}',
+        '{"jsonrpc": "2.0", "result": %s, "id": %s }',
+    ],
+)
+async def test_an_answer_that_nests_too_deep_is_not_waited_for(answered: str) -> None:
+    program = f"""
+def call(request):
+    deep = '{{"a":' * 100_000 + '{{"id":7}}' + '}}' * 100_000
+    number = json.dumps(request["id"])
+    told = {answered!r}
+    parts = (deep, number) if told.index("result") < told.index("id") else (number, deep)
+    raw((told % parts + "\\n").encode())
+"""
+    async with spoken_with(*lines(program)) as (connection, _):
+        with pytest.raises(RemoteError, match="its answer is none that the protocol knows"):
+            await call(connection)
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        '{"type":"object","properties":' + '{"a":' * 300 + "1" + "}" * 301,
+        '{"type":"object","enum":' + "[" * 300 + "]" * 300 + "}",
+        '{"type":"object","properties":{"n":{"maximum":1' + "0" * 5000 + "}}}",
+    ],
+)
+async def test_a_schema_that_no_library_takes_costs_no_other_tool(strange: str) -> None:
+    program = f"""
+def list(request):
+    odd = {{"name": "odd", "inputSchema": "@", "outputSchema": "@"}}
+    message = {{"id": request["id"], "result": {{"tools": [odd, {{"name": "echo"}}]}}}}
+    line = json.dumps({{"jsonrpc": "2.0", **message}})
+    raw(line.replace('"@"', {strange!r}).encode() + b"\\n")
+"""
+    async with spoken_with(*lines(program)) as (connection, _):
+        listed = await connection.list_tools(PATIENCE_SECONDS)
+        assert [tool.name for tool in listed] == ["odd", "echo"]
+        assert said(await call(connection)) == "hi"
+
+
 async def test_an_answer_of_the_wrong_shape_is_told_with_what_is_wrong() -> None:
     program = """
 def call(request): answer(request, {"content": [{"type": "image"}]})

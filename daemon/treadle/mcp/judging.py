@@ -25,9 +25,9 @@ from treadle.tools.limits import cut_characters
 # An ordinary schema is followed within a millisecond or two; the daemon does nothing else then.
 BUDGET_SECONDS = 0.05
 
-# Ordinary schemas nest a dozen deep, three keywords or so for each step into the arguments. One that
-# refers to itself without end is left long before the end of the stack: what the libraries are
-# made of does not survive that.
+# Ordinary schemas nest a dozen deep, with two keywords or so for each step into the arguments. One
+# that refers to itself without end is left long before the end of the stack: what the libraries
+# are made of does not survive that.
 MOST_NESTED = 100
 
 # Of so many errors the one is told that says most; there may be one for each item of a long list.

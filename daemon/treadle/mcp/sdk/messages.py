@@ -24,6 +24,23 @@ _TOOL_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHi
 # Content that the protocol knows.
 _BLOCKS = frozenset({"text", "image", "audio", "resource", "resource_link"})
 
+# Nobody describes arguments that nest further, and the libraries on the way take hardly more.
+_SCHEMA_DEPTH = 100
+
+# Python takes no whole number of many more digits; whoever writes one may as well mean infinity.
+_DIGITS = 1_000
+
+# How an answer begins and ends that says whose it is: some servers write that first, some last.
+_ENDS_BYTES = 512
+_VERSION = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
+_WHOSE = rb'"id"\s*:\s*(0|[1-9]\d{0,17}|"[^"\\\x00-\x1f]{0,100}")\s*'
+_WHAT = rb'"(?:result|error)"'
+_NUMBER_FIRST = re.compile(
+    rb"\{\s*(?:%b,\s*)?%b,\s*(?:%b,\s*)?%b" % (_VERSION, _WHOSE, _VERSION, _WHAT)
+)
+_CONTENT_FIRST = re.compile(rb"\{\s*(?:%b,\s*)?%b" % (_VERSION, _WHAT))
+_NUMBER_LAST = re.compile(rb",\s*%b(?:,\s*%b)?\}\Z" % (_WHOSE, _VERSION))
+
 # Enough to see what a tool wants that describes its arguments in a way that nobody can use.
 _SCHEMA_CHARACTERS = 2_000
 
@@ -62,9 +79,10 @@ def mend(method: str, result: dict[str, Any]) -> None:
 
 def _mended(line: bytes) -> SessionMessage | None:
     try:
-        found = whole_characters(json.loads(line.decode(errors="replace")))
+        text = line.decode(errors="replace")
+        found = whole_characters(json.loads(text, parse_int=_whole_number))
     except (ValueError, RecursionError):
-        return None
+        return _unreadable({"id": _whose(line)})
     if not isinstance(found, dict) or found.get("jsonrpc") != "2.0":
         return None
     try:
@@ -82,6 +100,20 @@ def _unreadable(found: dict[str, Any]) -> SessionMessage | None:
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))
 
 
+def _whole_number(digits: str) -> float:
+    return int(digits) if len(digits) <= _DIGITS else float(digits)
+
+
+def _whose(line: bytes) -> int | str | None:
+    """Return the number of an answer that cannot be read, where its beginning or end tells it."""
+    first, last = line[:_ENDS_BYTES], line[-_ENDS_BYTES:]
+    found = _NUMBER_FIRST.match(first)
+    if found is None and _CONTENT_FIRST.match(first):
+        found = _NUMBER_LAST.search(last)
+    number: int | str | None = json.loads(found[1].decode(errors="replace")) if found else None
+    return number
+
+
 def _is_named(tool: Any) -> bool:
     return isinstance(tool, dict) and isinstance(tool.get("name"), str)
 
@@ -93,7 +125,7 @@ def _tool(tool: dict[str, Any]) -> dict[str, Any]:
     }
     mended |= {key: tool[key] for key in _TOOL_TEXTS if isinstance(tool.get(key), str)}
     output = tool.get("outputSchema")
-    if isinstance(output, dict) and output.get("type") == "object":
+    if isinstance(output, dict) and output.get("type") == "object" and not _is_deep(output):
         mended["outputSchema"] = output
     if isinstance(told := tool.get("annotations"), dict):
         hints = {key: told[key] for key in _TOOL_HINTS if isinstance(told.get(key), bool)}
@@ -107,6 +139,8 @@ def _object_schema(schema: Any) -> dict[str, Any]:
     """Return the schema of an object, and of what the server said as much as can be kept."""
     if not isinstance(schema, dict):
         return {"type": "object"}
+    if _is_deep(schema):
+        return {"type": "object", "description": "The server's schema nests too deep to be told."}
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
         said = json.dumps(schema, ensure_ascii=False)[:_SCHEMA_CHARACTERS]
@@ -118,6 +152,20 @@ def _object_schema(schema: Any) -> dict[str, Any]:
     if not isinstance(required, list) or not all(isinstance(each, str) for each in required):
         del mended["required"]
     return mended
+
+
+def _is_deep(schema: dict[str, Any]) -> bool:
+    level: list[Any] = [schema]
+    for _ in range(_SCHEMA_DEPTH):
+        level = [
+            each
+            for part in level
+            if isinstance(part, dict | list)
+            for each in (part.values() if isinstance(part, dict) else part)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _block(block: Any) -> Any:
