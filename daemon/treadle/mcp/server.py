@@ -22,6 +22,7 @@ from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.host import ServerHost
 from treadle.mcp.launching import CannotStart, launch
 from treadle.mcp.naming import tool_names
+from treadle.mcp.redaction import without_secrets
 from treadle.mcp.remembered import Known, Remembered
 from treadle.mcp.remote import (
     Connection,
@@ -136,7 +137,8 @@ class Server:
         fingerprint = self.declaration.fingerprint
         self._known = await asyncio.to_thread(self._remembered.recall, fingerprint)
         if self._known is not None and not self.tools:
-            self.tools = self._taken(self._known.tools)
+            # What is secret may have been named since.
+            self.tools = self._taken(without_secrets(self._known.tools))
 
     def begin(self) -> None:
         """Start it, unless it runs or failed so lately that it is too early to try again."""
@@ -343,12 +345,21 @@ class Server:
         """Learn its tools, and remember them."""
         offers = connection.offers
         listed = await connection.list_tools(seconds) if "tools" in offers else ()
+        listed = without_secrets(listed)
         now = Known(connection.era, listed)
         if now != self._known:
             self._known = now
-            await asyncio.to_thread(self._remembered.keep, self.declaration.fingerprint, now)
+            await self._remember(now)
         self.tools, self.offers, self.about = self._taken(listed), offers, connection.server
         self._error = ""
+
+    async def _remember(self, now: Known) -> None:
+        try:
+            await asyncio.to_thread(self._remembered.keep, self.declaration.fingerprint, now)
+        except (OSError, ValueError) as error:
+            # The next start asks anew, and nothing else is amiss.
+            name = self.declaration.name
+            logger.warning("the tools of the MCP server %s cannot be remembered: %s", name, error)
 
     async def _wind_down(self, serving: asyncio.Task[str]) -> None:
         """Leave the connection and climb down the ladder, side by side."""

@@ -80,10 +80,10 @@ class SessionServers:
         self._taken = frozenset(taken)
         for declaration in declared:
             held = before.get(declaration.name)
-            if held is None or held.server.declaration != declaration or folder != self._folder:
-                held = _Held(self._take(declaration, folder))
-            else:
+            if held is not None and self._stays(held.server, declaration, folder):
                 del before[declaration.name]
+            else:
+                held = _Held(self._take(declaration, folder))
             self._held[declaration.name] = held
         self._folder = folder
         for left in before.values():
@@ -178,6 +178,11 @@ class SessionServers:
             self._leave(each.server)
         ends = await asyncio.gather(*self._leaving)
         return [end for end in ends if end is not None]
+
+    def _stays(self, server: Server, declared: ServerDeclaration, folder: Path | None) -> bool:
+        """Whether a server is the one that is wanted; a shared one knows of no folder."""
+        is_there = folder == self._folder or declared.scope == "agent"
+        return is_there and server.declaration == declared
 
     def _take(self, declaration: ServerDeclaration, folder: Path | None) -> Server:
         return self._pool.take(self._agent, declaration, folder, self, self._tell_status)

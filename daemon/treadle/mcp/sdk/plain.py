@@ -14,6 +14,7 @@ from treadle.mcp.remote import (
     RemoteResult,
     RemoteTool,
 )
+from treadle.secrets import known
 from treadle.tools.limits import cut_characters
 
 # What a model is told of a tool at most; whole manuals have been seen here.
@@ -35,7 +36,7 @@ def tool(told: types.Tool) -> RemoteTool:
         name=told.name,
         description=_description(told.description),
         parameters=told.input_schema,
-        title=cut_characters(title, TITLE_CHARACTERS),
+        title=cut_characters(known().redact(title), TITLE_CHARACTERS),
         annotations=plain(told.annotations) if told.annotations else {},
     )
 
@@ -83,4 +84,5 @@ def prompt(told: types.Prompt) -> RemotePrompt:
 
 
 def _description(text: str | None) -> str:
-    return cut_characters(text or "", DESCRIPTION_CHARACTERS)
+    # Redacted before it is cut: half a secret is not recognised any more.
+    return cut_characters(known().redact(text or ""), DESCRIPTION_CHARACTERS)

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from treadle.mcp.remote import RemoteError
 from treadle.mcp.sdk.messages import whole_characters
+from treadle.secrets import known
 from treadle.tools.limits import cut_characters
 
 # An error tells what went wrong at its beginning; some servers send a whole page.
@@ -59,7 +60,8 @@ def told(error: BaseException) -> RemoteError:
             return RemoteError(error.message)
         if error.code == PARSE_ERROR and error.message.startswith(_UNREAD):
             return RemoteError("the server's answer cannot be read: it is cut off, or no JSON")
-        said = whole_characters(error.message) or "without a word"
+        # Redacted before it is cut: half a secret is not recognised any more.
+        said = known().redact(whole_characters(error.message)) or "without a word"
         message = f"the server answered with an error: {said}"
         return RemoteError(cut_characters(message, ERROR_CHARACTERS), error.code)
     return RemoteError(cut_characters(_words(error), ERROR_CHARACTERS))

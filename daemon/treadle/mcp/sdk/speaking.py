@@ -32,6 +32,7 @@ from treadle.mcp.remote import (
 from treadle.mcp.sdk import plain
 from treadle.mcp.sdk.refusal import told
 from treadle.mcp.sdk.session import Session
+from treadle.secrets import known
 from treadle.tools.limits import cut_characters
 
 # A list that is longer than this helps neither a model nor a person.
@@ -304,12 +305,14 @@ class Speaking:
             text = "\n".join(each["text"] for each in result.blocks if each["type"] == "text")
             raise RemoteError(
                 f"the tool's answer is not what it promises: {error}. Its text was: "
-                f"{cut_characters(text, TEXT_CHARACTERS)}"
+                f"{cut_characters(known().redact(text), TEXT_CHARACTERS)}"
             ) from None
 
 
 def _name(info: types.Implementation | None) -> str:
-    return cut_characters(f"{info.name} {info.version}".strip(), 200) if info else ""
+    if info is None:
+        return ""
+    return cut_characters(known().redact(f"{info.name} {info.version}".strip()), 200)
 
 
 def _offers(told: types.ServerCapabilities | None) -> frozenset[str]:

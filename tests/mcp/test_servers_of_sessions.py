@@ -1,0 +1,131 @@
+"""The servers of sessions in the test's own loop: what is kept of them, and whose they are."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.mcp.host import lines
+from treadle import secrets
+from treadle.errors import McpFailed
+from treadle.folders import find_folders
+from treadle.mcp.declaration import ServerDeclaration
+from treadle.mcp.pool import Pool
+from treadle.mcp.session_servers import SessionServers
+from treadle.permissions.policy import Policy
+from treadle.tools.tool import Tool
+
+AUTO = Policy("auto")
+VARIABLE = "TOKEN_OF_A_TEST"
+SECRET = "what-no-model-is-told"
+
+# Says what it was told wherever a server can say something.
+BLABS = f"""
+told = {SECRET!r}
+def initialize(request):
+    answer(request, {{
+        "protocolVersion": request["params"]["protocolVersion"],
+        "capabilities": {{"tools": {{}}, "prompts": {{}}}},
+        "serverInfo": {{"name": told, "version": told}},
+    }})
+def list(request):
+    if request["method"] != "tools/list":
+        return fail(request, text=told)
+    # The secret lies across the place at which a description is cut.
+    long = "x" * (10_000 - 5) + told
+    schema = {{"type": "object", "properties": {{told: {{"default": told}}}}}}
+    answer(request, {{"tools": [
+        {{"name": "a", "title": told, "description": told, "inputSchema": schema}},
+        {{"name": "b", "description": long, "annotations": {{"title": told}}}},
+        {{"name": told}},
+    ]}})
+"""
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[Pool]:
+    made = Pool(find_folders())
+    yield made
+    await made.close()
+
+
+def declared(*program: str, **fields: Any) -> ServerDeclaration:
+    return ServerDeclaration("it", command=sys.executable, args=lines(*program), **fields)
+
+
+async def tools_of(session: SessionServers, declaration: ServerDeclaration) -> list[Tool]:
+    """Begin a turn, and return the tools that its first pass has."""
+    session.begin_turn(AUTO)
+    return list(await session.source([declaration], AUTO)())
+
+
+async def test_nothing_that_a_server_says_of_itself_tells_a_secret(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, SECRET)
+    monkeypatch.setattr(secrets, "_names", (VARIABLE,))
+    session = SessionServers(pool, "agent", lambda status: None)
+    declaration = declared(BLABS)
+    await session.use([declaration], None)
+    tools = await tools_of(session, declaration)
+    assert [tool.spec.name for tool in tools] == ["it__a", "it__b"]
+    shown = repr([tool.spec for tool in tools]) + repr(session.statuses())
+    assert f"[secret {VARIABLE}]" in shown
+    assert SECRET[:5] not in shown
+    with pytest.raises(McpFailed, match=r"\[secret TOKEN_OF_A_TEST\]"):
+        await session.prompts("it")
+    (kept,) = find_folders().cache.rglob("*.json")
+    assert json.loads(kept.read_bytes())["tools"][0]["description"] == f"[secret {VARIABLE}]"
+    assert SECRET[:5] not in kept.read_text()
+
+
+async def test_what_is_called_secret_later_is_so_in_what_is_remembered(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, SECRET)
+    declaration = declared(BLABS)
+    before = SessionServers(pool, "agent", lambda status: None)
+    await before.use([declaration], None)
+    await tools_of(before, declaration)
+    await before.close()
+    monkeypatch.setattr(secrets, "_names", (VARIABLE,))
+    session = SessionServers(pool, "agent", lambda status: None)
+    await session.use([declaration], None)
+    assert session.statuses()[0].tools == ("it__a", "it__b")
+    assert SECRET not in repr([tool.spec for tool in await tools_of(session, declaration)])
+
+
+async def test_tools_that_cannot_be_remembered_are_there_all_the_same(pool: Pool) -> None:
+    cache = find_folders().cache
+    cache.mkdir(parents=True, exist_ok=True)
+    (cache / "mcp").write_text("no folder")
+    session = SessionServers(pool, "agent", lambda status: None)
+    declaration = declared()
+    await session.use([declaration], None)
+    tools = await tools_of(session, declaration)
+    assert "it__echo" in [tool.spec.name for tool in tools]
+    assert session.statuses()[0].state == "ready"
+
+
+async def test_a_shared_server_stays_where_the_folder_of_a_session_changes(
+    pool: Pool, tmp_path: Path
+) -> None:
+    session = SessionServers(pool, "agent", lambda status: None)
+    other = SessionServers(pool, "agent", lambda status: None)
+    declaration = declared(scope="agent")
+    await session.use([declaration], None)
+    await tools_of(session, declaration)
+    (before,) = session.statuses()
+    await session.use([declaration], tmp_path)
+    await other.use([declaration], None)
+    # Its own user still: whoever leaves does not take it along.
+    assert await other.close() == []
+    assert session.statuses() == [before]
+    assert before.state == "ready"
+    (end,) = await session.close()
+    assert end.pid == before.pid
