@@ -17,7 +17,7 @@ from treadle.mcp.remote import RemoteResult
 from treadle.models.attachments import size_in_words
 from treadle.secrets import known
 from treadle.thread.attachments import Attachment, AttachmentType, attachment
-from treadle.thread.message import clean
+from treadle.thread.message import clean, encode_json
 from treadle.thread.mime_types import SUFFIXES, UNTOLD, canonical, fits, told_by
 from treadle.tools.limits import cut_characters
 from treadle.tools.spill import KEPT_FILE_BYTES
@@ -54,7 +54,7 @@ def answer_of(result: RemoteResult) -> Answer:
     for block in result.blocks:
         reading.add(block)
     if result.structured is not None and not _is_said(result.structured, result.blocks):
-        reading.say(_json(result.structured))
+        reading.say(encode_json(result.structured).decode())
     text = reading.text()
     if result.is_error:
         raise ToolError(text.strip() or "The server says that it failed, and not why.")
@@ -212,13 +212,6 @@ def _parsed(text: str) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return text
-
-
-def _json(value: object) -> str:
-    try:
-        return msgspec.json.encode(value).decode()
-    except (UnicodeEncodeError, OverflowError):
-        return msgspec.json.encode(clean(value)).decode()
 
 
 def _characters(blocks: Iterable[Mapping[str, Any]]) -> int:

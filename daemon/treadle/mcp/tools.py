@@ -17,7 +17,7 @@ from treadle.mcp.remote import RemoteError, RemoteResult, RemoteTool
 from treadle.mcp.results import answer_of, is_large
 from treadle.models.completion import ToolSpec
 from treadle.sanitise import clean_line
-from treadle.thread.message import clean
+from treadle.thread.message import clean, encode_json
 from treadle.tools.limits import cut_characters
 from treadle.tools.tool import Answer, Handler, Preview, Shown, Tool, ToolContext, ToolError
 
@@ -116,7 +116,7 @@ def _schema(parameters: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _preview(server_name: str, tool: RemoteTool) -> Preview:
     async def show(arguments: dict[str, Any], context: ToolContext) -> Shown:
-        given = _json(arguments)
+        given = encode_json(arguments).decode()
         title = _title(tool)
         called = f"{title} ({clean_line(tool.name)})" if title else clean_line(tool.name)
         hints = _hints(tool.annotations)
@@ -155,11 +155,3 @@ _HINTS = {
     "idempotentHint": ("once is the same as twice", "twice is not the same as once"),
     "openWorldHint": ("it reaches the world outside", "it stays within itself"),
 }
-
-
-def _json(value: object) -> str:
-    """Return a JSON-like value as text, whatever it holds."""
-    try:
-        return msgspec.json.encode(value).decode()
-    except (UnicodeEncodeError, OverflowError):
-        return msgspec.json.encode(clean(value)).decode()

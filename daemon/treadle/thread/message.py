@@ -168,6 +168,14 @@ def clean(value: Any) -> Any:
     return value
 
 
+def encode_json(value: Any) -> bytes:
+    """Encode a JSON-like value, whatever text and numbers it holds; see `clean`."""
+    try:
+        return _encoder.encode(value)
+    except (UnicodeEncodeError, OverflowError):
+        return _encoder.encode(clean(value))
+
+
 def decode_json(data: bytes | str) -> Any:
     """Decode JSON as other writers write it: lone surrogates, which are no text, become U+FFFD.
 

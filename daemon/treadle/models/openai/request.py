@@ -12,14 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from treadle.models.attachments import in_words
 from treadle.models.completion import ToolSpec
 from treadle.models.openai.attachments import Notes
 from treadle.models.openai.parts import content_of, result_of
 from treadle.thread.blobs import Blobs
-from treadle.thread.message import Message, ToolCall, clean
+from treadle.thread.message import Message, ToolCall, encode_json
 
 # What every provider takes in the name of a function, in a call of old as in a tool.
 _NAME_CHARACTERS = 64
@@ -55,7 +53,7 @@ def encode_message(message: Message, content: str | list[dict[str, Any]] | None 
         plain = {"content": in_words(message.content)}
     else:
         return b""
-    return _encode({"role": message.role, **plain})
+    return encode_json({"role": message.role, **plain})
 
 
 class HistoryEncoder:
@@ -97,7 +95,7 @@ class HistoryEncoder:
 
     def request(self, model: str, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> bytes:
         """Return the body of a streaming request."""
-        parts = [b'{"model":', _encode(model), b',"messages":[', self._messages(messages), b"]"]
+        parts = [b'{"model":', encode_json(model), b',"messages":[', self._messages(messages), b"]"]
         if tools:
             parts += [b',"tools":', self._encoded_tools(tools)]
         return b"".join((*parts, _TAIL))
@@ -113,7 +111,7 @@ class HistoryEncoder:
     def _encoded_tools(self, tools: Sequence[ToolSpec]) -> bytes:
         if self._tools != list(tools):
             self._tools = list(tools)
-            self._tools_bytes = _encode([_tool(spec) for spec in tools])
+            self._tools_bytes = encode_json([_tool(spec) for spec in tools])
         return self._tools_bytes
 
 
@@ -146,7 +144,7 @@ def _in_order(encoded: Sequence[_Encoded]) -> Iterator[bytes]:
 
 
 def _from_tools(beside: Sequence[bytes]) -> bytes:
-    head = _encode({"type": "text", "text": _FROM_TOOLS})
+    head = encode_json({"type": "text", "text": _FROM_TOOLS})
     return b'{"role":"user","content":[%b]}' % b",".join((head, *beside))
 
 
@@ -158,13 +156,13 @@ def _encode_attached(message: Message, notes: Notes, blobs: Blobs, caller: str) 
     if parts:
         parts.insert(0, {"type": "text", "text": f"From {caller}, call {message.tool_call_id}:"})
     # Without the brackets of a list: those of one batch are joined.
-    return _Encoded(message, notes, encode_message(message, text), _encode(parts)[1:-1])
+    return _Encoded(message, notes, encode_message(message, text), encode_json(parts)[1:-1])
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
     """A call as it goes back: its arguments are always an object, its name one providers take."""
     name = _NOT_IN_NAMES.sub("_", call.name)[:_NAME_CHARACTERS] or "unnamed"
-    arguments = _encode(call.arguments).decode()
+    arguments = encode_json(call.arguments).decode()
     return {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
@@ -175,13 +173,3 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
         "parameters": spec.parameters,
     }
     return {"type": "function", "function": function}
-
-
-_encoder = msgspec.json.Encoder()
-
-
-def _encode(value: object) -> bytes:
-    try:
-        return _encoder.encode(value)
-    except (UnicodeEncodeError, OverflowError):
-        return _encoder.encode(clean(value))
