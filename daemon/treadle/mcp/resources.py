@@ -15,7 +15,7 @@ from treadle.mcp.naming import tool_names
 from treadle.mcp.remote import RemoteError, RemoteResource
 from treadle.mcp.results import contents_of, link_line
 from treadle.models.completion import ToolSpec
-from treadle.tools.tool import Answer, Tool, ToolContext, ToolError
+from treadle.tools.tool import Answer, Handler, Tool, ToolContext, ToolError
 
 ListResources: TypeAlias = Callable[[], Awaitable[tuple[RemoteResource, ...]]]
 """Lists what a server has. Contract: bounds itself; raises RemoteError."""
@@ -63,41 +63,37 @@ def resource_tools(
             raise ToolError(error.message) from error
         return await asyncio.to_thread(contents_of, contents)
 
-    return [
-        Tool(
-            ToolSpec(
-                names["list_resources"],
-                f"List the resources that the MCP server {server_name} has: their URIs, which "
-                f"{names['read_resource']} reads, and what they are.",
-                {"type": "object", "properties": {}},
-            ),
-            "mcp",
-            listed,
-            lambda arguments: msgspec.convert(arguments, _Nothing),
-            deadline_seconds=None,
+    list_spec, read_spec = _specs(server_name, names["list_resources"], names["read_resource"])
+    return [_tool(list_spec, listed, _Nothing), _tool(read_spec, read, _Read)]
+
+
+def _specs(server_name: str, list_name: str, read_name: str) -> tuple[ToolSpec, ToolSpec]:
+    which = f"Which one, as {list_name} names it; in a template, what stands in braces filled in."
+    uri = {"type": "string", "description": which}
+    return (
+        ToolSpec(
+            list_name,
+            f"List the resources that the MCP server {server_name} has: their URIs, which "
+            f"{read_name} reads, and what they are.",
+            {"type": "object", "properties": {}},
         ),
-        Tool(
-            ToolSpec(
-                names["read_resource"],
-                f"Read a resource of the MCP server {server_name}.",
-                {
-                    "type": "object",
-                    "properties": {
-                        "uri": {
-                            "type": "string",
-                            "description": f"Which one, as {names['list_resources']} names it; "
-                            "in a template, what stands in braces filled in.",
-                        }
-                    },
-                    "required": ["uri"],
-                },
-            ),
-            "mcp",
-            read,
-            lambda arguments: msgspec.convert(arguments, _Read),
-            deadline_seconds=None,
+        ToolSpec(
+            read_name,
+            f"Read a resource of the MCP server {server_name}.",
+            {"type": "object", "properties": {"uri": uri}, "required": ["uri"]},
         ),
-    ]
+    )
+
+
+def _tool(spec: ToolSpec, handler: Handler, arguments: type[msgspec.Struct]) -> Tool:
+    return Tool(
+        spec,
+        "mcp",
+        handler,
+        lambda given: msgspec.convert(given, arguments),
+        # Asking the server bounds itself.
+        deadline_seconds=None,
+    )
 
 
 def _lines(resources: tuple[RemoteResource, ...]) -> str:

@@ -38,7 +38,8 @@ async def hear_changes(session: Session, host: Host) -> None:
                 if not is_first:
                     host.tools_changed()
                 async for _ in subscription:
-                    """Nothing: `Callbacks.notice` is told of each as well."""
+                    # `Callbacks.notice` is told of each as well.
+                    pass
         is_first = False
         await asyncio.sleep(wait_seconds)
         wait_seconds = min(2 * wait_seconds, LONGEST_WAIT_SECONDS)

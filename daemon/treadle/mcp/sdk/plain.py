@@ -17,10 +17,10 @@ from treadle.mcp.remote import (
 from treadle.secrets import known
 from treadle.tools.limits import cut_characters
 
-# What a model is told of a tool at most; whole manuals have been seen here.
+# What is kept of a description; whole manuals have been seen here. A model is told less: `tools`.
 DESCRIPTION_CHARACTERS = 10_000
 
-# A name for people.
+# The same for a name for people.
 TITLE_CHARACTERS = 200
 
 

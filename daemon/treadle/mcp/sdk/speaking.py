@@ -48,6 +48,9 @@ ROUND_SECONDS = 0.25
 # What is shown of an answer that is not what its tool promised.
 TEXT_CHARACTERS = 4_000
 
+# What is kept of a server's own name and version.
+_NAME_CHARACTERS = 200
+
 _EFFECTS = "; it may have had effects"
 _CLOSED = "the connection was closed"
 
@@ -312,7 +315,8 @@ class Speaking:
 def _name(info: types.Implementation | None) -> str:
     if info is None:
         return ""
-    return cut_characters(known().redact(f"{info.name} {info.version}".strip()), 200)
+    told = known().redact(f"{info.name} {info.version}".strip())
+    return cut_characters(told, _NAME_CHARACTERS)
 
 
 def _offers(told: types.ServerCapabilities | None) -> frozenset[str]:

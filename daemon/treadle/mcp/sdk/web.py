@@ -22,6 +22,7 @@ from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.lost import Lost
 from treadle.mcp.sdk.events import open_events
 from treadle.mcp.sdk.refusal import refusal, status_words, unreachable
+from treadle.mcp.stdio import LINE_BYTES
 
 # A host that does not take a connection within this time is not there.
 CONNECT_SECONDS = 10.0
@@ -32,8 +33,8 @@ NOTICE_SECONDS = 5.0
 # Whoever leaves says so, and waits no longer for somebody who may be gone.
 GOODBYE_SECONDS = 1.0
 
-# As for a line of a server's output: see `stdio.LINE_BYTES`.
-ANSWER_BYTES = 64 * 1024 * 1024
+# An answer is as long as it may be through pipes.
+ANSWER_BYTES = LINE_BYTES
 
 # What a server says of its refusal.
 REFUSAL_BYTES = 64 * 1024
