@@ -45,5 +45,16 @@ def test_a_server_that_ran_for_long_or_answered_begins_anew() -> None:
         breaker.failed()
     breaker.failed(ran_seconds=SOUND_SECONDS)
     assert not breaker.is_open and breaker.wait_seconds == FIRST_WAIT_SECONDS
-    breaker.answered()
+    breaker.answered(clock.now)
     assert breaker.wait_seconds == 0
+
+
+def test_what_has_run_since_before_a_failure_does_not_excuse_it() -> None:
+    clock = Clock()
+    breaker = Breaker(clock)
+    since = clock.now
+    for _ in range(MOST_IN_A_ROW):
+        clock.now += 1
+        breaker.failed()
+        breaker.answered(since)
+    assert breaker.is_open and breaker.wait_seconds == LONGEST_WAIT_SECONDS

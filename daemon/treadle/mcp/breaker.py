@@ -31,6 +31,7 @@ class Breaker:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._failures = 0
+        self._failed_at = float("-inf")
         self._until = 0.0
 
     @property
@@ -53,8 +54,15 @@ class Breaker:
         wait = min(FIRST_WAIT_SECONDS * 2 ** (self._failures - 1), LONGEST_WAIT_SECONDS)
         if self.is_open:
             wait = LONGEST_WAIT_SECONDS
-        self._until = self._clock() + wait
+        self._failed_at = self._clock()
+        self._until = self._failed_at + wait
 
-    def answered(self) -> None:
-        """Forget the failures: it has done what it is for."""
-        self._failures, self._until = 0, 0.0
+    def answered(self, since: float) -> None:
+        """Forget the failures: it has done what it is for.
+
+        Args:
+            since: when the server that answered was ready, by the clock. What runs well in one
+                session tells nothing of what failed in another meanwhile.
+        """
+        if since >= self._failed_at:
+            self._failures, self._until = 0, 0.0

@@ -89,6 +89,7 @@ class Server:
         self._callers = Callers()
         self._child: Child | None = None
         self._connection: Connection | None = None
+        self._ready_at = 0.0
         self._chatter = Chatter()
         self._error = ""
         self._changed = asyncio.Event()
@@ -169,7 +170,7 @@ class Server:
             RemoteError: it is not there, does not answer in time, or refuses.
         """
         connection = await self._connected()
-        seconds = self.declaration.call_seconds
+        ready_at, seconds = self._ready_at, self.declaration.call_seconds
         try:
             async with self._callers.call(context, seconds):
                 result = await connection.call(
@@ -180,7 +181,7 @@ class Server:
                 f"{self.declaration.name} was told to stop after {seconds:g} s without an answer "
                 f"to {tool}; it may have had effects"
             ) from None
-        self._breaker.answered()
+        self._breaker.answered(ready_at)
         return result
 
     async def list_resources(self) -> tuple[RemoteResource, ...]:
@@ -240,17 +241,27 @@ class Server:
                 self._breaker.failed(time.monotonic() - began if was_ready else 0.0)
                 self._error = why
                 logger.warning("the MCP server %s: %s", self.declaration.name, self._error)
-                if not was_ready or self._breaker.is_open:
+                if not was_ready or not await self._may_restart():
                     return
-                self._settled.clear()
-                self._become("restarting")
-                await self._wait_for_stop(self._breaker.wait_seconds)
         except Exception:
             logger.exception("the MCP server %s is held no longer", self.declaration.name)
             self._error = "the daemon failed to hold it; its log says how"
         finally:
             self._become("stopped" if self._stop_asked.is_set() else "failed")
             self._settled.set()
+
+    async def _may_restart(self) -> bool:
+        """Wait until it may be started again; tell whether it may, which others decide as well."""
+        while not self._stop_asked.is_set():
+            seconds = self._breaker.wait_seconds
+            if seconds == 0:
+                break
+            if self._breaker.is_open:
+                return False
+            self._settled.clear()
+            self._become("restarting")
+            await self._wait_for_stop(seconds)
+        return True
 
     async def _live(self) -> tuple[bool, str]:
         """Start it, and hold it until it ends or is to stop.
@@ -306,7 +317,7 @@ class Server:
             ):
                 await self._list(connection, seconds)
                 deadline.reschedule(None)
-                self._connection = connection
+                self._connection, self._ready_at = connection, time.monotonic()
                 self._become("ready")
                 self._settled.set()
                 return await self._follow(connection)
