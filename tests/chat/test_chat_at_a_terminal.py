@@ -12,6 +12,7 @@ from support.daemon import daemon
 from support.model_server import Answer, in_order, last_user_text, memory
 from support.person import pair, stored
 from support.tmux import CHAT, tmux
+from support.waiting import until_seen
 
 
 async def test_a_second_chat_knows_what_the_first_was_told_and_shows_where_it_was(
@@ -180,6 +181,21 @@ async def test_sessions_are_listed_opened_read_and_closed(chat: Chat) -> None:
         await say(terminal, "/read 1", "Your name is Mac.")
         await say(terminal, "/close", "closed; the next word opens it again")
         await say(terminal, "What is my name?", "Your name is Mac.")
+
+
+async def test_the_command_that_left_a_session_is_no_draft_of_it(
+    chat: Chat, tmp_path: Path
+) -> None:
+    draft = tmp_path / "data/chat/drafts/assistant/default.txt"
+    async with chat(memory) as (terminal, _):
+        terminal.type("/open other")
+        await until_seen(lambda: draft.exists() and draft.read_text() == "/open other")
+        terminal.keys("Enter")
+        await ended(terminal, "/open other", "· other ·", "a new thread")
+        await until_seen(lambda: not draft.exists())
+        below = await say(terminal, "/open default", "· default ·", "a new thread")
+        assert "not sent" not in below
+        await say(terminal, "/read", "nothing was said here yet")
 
 
 async def test_what_was_typed_is_there_again_in_the_next_chat(chat: Chat) -> None:

@@ -143,6 +143,9 @@ class _Chat:
         assert self._chat is not None
         if self._chat.address == self._address:
             return
+        if self._address:
+            # What was typed there was sent, such as the command that led here, or comes along.
+            self._draft.save("")
         self._address = dict(self._chat.address)
         self._draft = Draft(self._data, **self._address)
         draft = self._draft.load()
