@@ -118,6 +118,17 @@ async def test_a_server_asks_the_person_and_gets_a_number_back(connect: Open) ->
     assert results(line) == [{"action": "accept", "content": {"n": 7}}]
 
 
+async def test_a_question_is_withdrawn_with_the_turn_that_it_was_asked_in(connect: Open) -> None:
+    line = connect(calls("elicit"), {"text": "done"})
+    line.send(id="p", method="session/prompt", params={**HERE, "prompt": "go"})
+    await line.until(lambda: any(each.get("method") == "session/ask" for each in line.log))
+    (asked,) = [each for each in line.log if each.get("method") == "session/ask"]
+    assert (await ask(line, "session/cancel"))["cancelled"]
+    await line.until(lambda: any(each.get("method") == "$/cancelRequest" for each in line.log))
+    (withdrawn,) = [each for each in line.log if each.get("method") == "$/cancelRequest"]
+    assert withdrawn["params"] == {"id": asked["id"]}
+
+
 async def test_a_client_that_takes_no_questions_declines(connect: Open) -> None:
     line = connect(calls("elicit"), {"text": "done"}, ask=False)
     await ask(line, "session/prompt", prompt="go")

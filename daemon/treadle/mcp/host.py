@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from treadle.mcp.callers import Callers
+from treadle.mcp.callers import Callers, NobodyWaits
 from treadle.mcp.declaration import ServerDeclaration
-from treadle.mcp.eliciting import put_to_person
+from treadle.mcp.eliciting import CANCELLED, put_to_person
 from treadle.mcp.remote import ElicitationAnswer, Elicited
 from treadle.sanitise import clean_line
 from treadle.secrets import known
@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 # A line of what a server logs, in ours.
 _SAID_CHARACTERS = 300
+
+_NOBODY = "no turn waits for this server, so nobody's model can answer"
 
 
 class ServerHost:
@@ -69,8 +71,12 @@ class ServerHost:
         context = self._callers.only()
         if context is None:
             return ElicitationAnswer("decline")
-        with self._callers.paused():
-            return await put_to_person(context.session.asker, self._declaration.name, asked)
+        asking = put_to_person(context.session.asker, self._declaration.name, asked)
+        try:
+            with self._callers.paused():
+                return await self._callers.on_behalf(asking)
+        except NobodyWaits:
+            return CANCELLED
 
     async def sample(
         self, messages: tuple[Said, ...], system: str, max_tokens: int
@@ -84,5 +90,9 @@ class ServerHost:
             raise CannotSample("this agent lets the server ask its model nothing")
         context = self._callers.only()
         if context is None or context.session.sampler is None:
-            raise CannotSample("no turn waits for this server, so nobody's model can answer")
-        return await context.session.sampler.sample(messages, system, max_tokens)
+            raise CannotSample(_NOBODY)
+        sampling = context.session.sampler.sample(messages, system, max_tokens)
+        try:
+            return await self._callers.on_behalf(sampling)
+        except NobodyWaits:
+            raise CannotSample(_NOBODY) from None
