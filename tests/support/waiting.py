@@ -6,8 +6,9 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-# Far more than anything here takes on a busy machine; a test that waits this long has failed.
-PATIENCE_SECONDS = 30.0
+# Far more than anything here takes on a busy machine; a test that waits this long has failed. A
+# command that starts where others want five times the processor may need half of it.
+PATIENCE_SECONDS = 60.0
 
 # How often to look at what tells nobody of its changes: a file, another process.
 POLL_SECONDS = 0.01
