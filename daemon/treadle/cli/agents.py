@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +16,10 @@ from treadle.agents.definition import AgentDefinition
 from treadle.agents.naming import check_new_name
 from treadle.agents.own_folder import AGENTS_FOLDER
 from treadle.cli import exit_codes
+from treadle.cli.agent_files import current_workspace, quiet
 from treadle.cli.agent_templates import MARKDOWN, PYTHON, Template
 from treadle.cli.client import local_client
+from treadle.cli.mcp.declared import servers_in, trouble
 from treadle.cli.options import JsonOption
 from treadle.cli.streams import say, tell, to_json
 from treadle.errors import ConfigurationError
@@ -97,28 +97,10 @@ def check(
     raise typer.Exit(exit_codes.FAILED if problems else exit_codes.OK)
 
 
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Keep what Python agents print while they are loaded out of what a program reads of us."""
-    with contextlib.redirect_stdout(sys.stderr):
-        yield
-
-
-def current_workspace() -> list[Path]:
-    """Return the folder that a command is run in, as the workspace that it means."""
-    try:
-        return [Path.cwd()]
-    except FileNotFoundError:
-        return []
-
-
 async def _servers_that_cannot_start(
     agents: Sequence[AgentDefinition], catalogue: Catalogue
 ) -> list[AgentProblem]:
     """Tell which MCP servers of agents could not be started here; none is started."""
-    # It needs this module.
-    from treadle.cli.mcp.declared import servers_in, trouble
-
     config, _ = catalogue.config_state()
     file = find_folders().config / CONFIG_NAME
     found: list[AgentProblem] = []

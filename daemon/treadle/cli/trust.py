@@ -15,7 +15,7 @@ from treadle.agents.catalogue import Catalogue
 from treadle.agents.trust import Grant, Trust
 from treadle.agents.workspace import WORKSPACE_AGENTS, read_workspace
 from treadle.cli import exit_codes
-from treadle.cli.agents import quiet
+from treadle.cli.agent_files import quiet
 from treadle.cli.options import JsonOption
 from treadle.cli.streams import say, tell, to_json
 from treadle.errors import ConfigurationError, InvalidAgent

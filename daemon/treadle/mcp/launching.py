@@ -41,19 +41,11 @@ async def launch(declaration: ServerDeclaration, folder: Path | None) -> Launche
     Raises:
         CannotStart: it cannot be started.
     """
-    try:
-        ready = expanded(declaration, os.environ)
-    except CannotExpand as error:
-        raise CannotStart(str(error)) from error
+    ready = filled(declaration)
     if ready.command is None:
-        return Launched(_with_token(ready), None)
-    where = _folder(ready, folder)
-    path = os.environ.get("PATH", DEFAULT_PATH)
-    program = shutil.which(ready.command, path=path)
-    if program is None:
-        # A program that was started from a desktop has a bare PATH.
-        path = await login_path()
-        program = shutil.which(ready.command, path=path)
+        return Launched(ready, None)
+    where = Path(ready.cwd) if ready.cwd else folder or Path.home()
+    program, path = await find_program(ready.command)
     if program is None:
         raise CannotStart(
             f"there is no program {ready.command!r}; write its whole path, or put its folder on "
@@ -74,19 +66,37 @@ async def launch(declaration: ServerDeclaration, folder: Path | None) -> Launche
     return Launched(ready, child)
 
 
-def _folder(declaration: ServerDeclaration, folder: Path | None) -> Path:
-    return Path(declaration.cwd).expanduser() if declaration.cwd else folder or Path.home()
-
-
-def _with_token(declaration: ServerDeclaration) -> ServerDeclaration:
-    """Return a declaration whose requests carry its token.
+def filled(declaration: ServerDeclaration) -> ServerDeclaration:
+    """Return a declaration as it is to be started now: expanded, its token among its headers.
 
     Raises:
-        CannotStart: its variable is not set.
+        CannotStart: a variable is not set, or makes something that cannot be.
     """
-    name = declaration.token_env
-    if name is None:
-        return declaration
+    try:
+        ready = expanded(declaration, os.environ)
+    except CannotExpand as error:
+        raise CannotStart(str(error)) from error
+    return ready if ready.token_env is None else _with_token(ready, ready.token_env)
+
+
+async def find_program(command: str) -> tuple[str | None, str]:
+    """Look for a program where the daemon finds programs.
+
+    Args:
+        command: its name or its path.
+
+    Returns:
+        Where it is, None where it is nowhere; and the PATH that was looked through.
+    """
+    path = os.environ.get("PATH", DEFAULT_PATH)
+    if found := shutil.which(command, path=path):
+        return found, path
+    # A daemon that was started from a desktop has a bare PATH.
+    path = await login_path()
+    return shutil.which(command, path=path), path
+
+
+def _with_token(declaration: ServerDeclaration, name: str) -> ServerDeclaration:
     token = os.environ.get(name, "").strip()
     if not token:
         raise CannotStart(f"the variable {name}, which holds its token, is not set")

@@ -11,7 +11,7 @@ from pathlib import Path
 from treadle.agents.catalogue import AgentProblem, Catalogue
 from treadle.agents.config import CONFIG_NAME, Config, RetentionSettings
 from treadle.agents.definition import AgentDefinition
-from treadle.cli.agents import current_workspace, quiet
+from treadle.cli.agent_files import current_workspace, quiet
 from treadle.cli.doctor.report import Check, Report
 from treadle.errors import InvalidAgent
 

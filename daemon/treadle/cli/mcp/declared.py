@@ -5,8 +5,7 @@ Refuses to know how a file is read, and starts no server.
 
 from __future__ import annotations
 
-import os
-import shutil
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +13,11 @@ from pathlib import Path
 from treadle.agents.catalogue import Catalogue
 from treadle.agents.config import CONFIG_NAME, Config
 from treadle.agents.definition import AgentDefinition
-from treadle.cli.agents import current_workspace, quiet
+from treadle.cli.agent_files import current_workspace, quiet
 from treadle.errors import ConfigurationError, InvalidAgent
 from treadle.folders import Folders
 from treadle.mcp.declaration import ServerDeclaration
-from treadle.mcp.expansion import CannotExpand, expanded
-from treadle.process.login_path import login_path
+from treadle.mcp.launching import CannotStart, filled, find_program
 from treadle.tools.nearest import did_you_mean
 
 
@@ -109,27 +107,18 @@ def named(servers: Sequence[Declared], name: str) -> Declared:
 
 async def trouble(declared: Declared) -> str:
     """Say why a server cannot be started; nothing where it may well be."""
-    problem = _problem(declared, os.environ.get("PATH", ""))
-    # The login shell is asked only for what our own PATH does not have, as at a start.
-    return _problem(declared, await login_path()) if problem else ""
-
-
-def _problem(declared: Declared, path: str) -> str:
-    """Say why a server cannot be started with the programs of a PATH."""
     if declared.problem:
         return declared.problem
     try:
-        server = expanded(declared.server, os.environ)
-    except CannotExpand as error:
+        server = filled(declared.server)
+    except CannotStart as error:
         return str(error)
-    if server.token_env and not os.environ.get(server.token_env, "").strip():
-        return f"the variable {server.token_env}, which holds its token, is not set"
     if server.command is None:
         return ""
-    if server.cwd and not Path(server.cwd).expanduser().is_dir():
+    if server.cwd and not await asyncio.to_thread(Path(server.cwd).is_dir):
         return f"there is no folder {server.cwd}"
-    found = shutil.which(server.command, path=path)
-    return "" if found else f"there is no program {server.command}"
+    program, _ = await find_program(server.command)
+    return "" if program else f"there is no program {server.command}"
 
 
 def _config(catalogue: Catalogue) -> Config:
