@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +19,6 @@ from treadle.cli import exit_codes
 from treadle.cli.mcp.declared import Declared, declared_servers, named
 from treadle.cli.options import JsonOption
 from treadle.cli.streams import say, to_json
-from treadle.errors import McpFailed
 from treadle.folders import Folders, find_folders
 from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.pool import Pool
@@ -27,6 +26,7 @@ from treadle.mcp.remote import Era
 from treadle.mcp.session_servers import SessionServers
 from treadle.mcp.status import ServerEnd, ServerStatus
 from treadle.permissions.policy import Policy, Verdict
+from treadle.process.child import Rung
 from treadle.tools.tool import Tool
 
 # Beyond the server's own time to start: what is told of that comes right after it.
@@ -38,11 +38,19 @@ DESCRIPTION_CHARACTERS = 100
 # What the agent's permissions come to, in a word.
 _VERDICTS: dict[Verdict, str] = {"allow": "allowed", "ask": "asks", "refuse": "refused"}
 
-
 # Which of the protocol's two ways it speaks, in a person's words.
 _ERAS: dict[Era, str] = {
     "handshake": "handshake (initialize first)",
     "modern": "modern (2026-07-28 or later)",
+}
+
+
+# What ended its process, in the same.
+_BY: dict[Rung, str] = {
+    "exit": "itself",
+    "end_of_input": "the end of its input",
+    "terminate": "SIGTERM",
+    "kill": "SIGKILL",
 }
 
 
@@ -83,7 +91,7 @@ def check(
     logging.getLogger().addHandler(logging.NullHandler())
     folders = find_folders()
     declared = named(declared_servers(folders, agent), name)
-    checked = asyncio.run(checked_server(declared, folders))
+    checked = asyncio.run(_checked(declared, folders))
     if as_json:
         print(to_json(_plain(declared, checked)))
     else:
@@ -91,26 +99,19 @@ def check(
     raise typer.Exit(exit_codes.OK if checked.is_ready else exit_codes.FAILED)
 
 
-async def checked_server(
-    declared: Declared,
-    folders: Folders,
-    servers_of: Callable[[Pool, str, Callable[[ServerStatus], None]], SessionServers] = (
-        SessionServers
-    ),
-) -> Checked:
+async def _checked(declared: Declared, folders: Folders) -> Checked:
     """Start a server as a session would, and stop it again, whatever happens.
 
     Args:
         declared: the server.
         folders: where what is known of servers is kept.
-        servers_of: makes a session's servers.
     """
     # As a session's own and at once, so that one server is told of, and nothing else needs it.
     server = replace(declared.server, scope="session", begin="eager")
     news: asyncio.Queue[ServerStatus] = asyncio.Queue()
     pool = Pool(folders)
     owner = declared.agent.name if declared.agent else ""
-    servers = servers_of(pool, owner, news.put_nowait)
+    servers = SessionServers(pool, owner, news.put_nowait)
     checked = Checked(ServerStatus(server.name, "stopped"))
     began = time.monotonic()
     try:
@@ -120,9 +121,6 @@ async def checked_server(
         if checked.is_ready:
             # Those that are refused too, for nothing is called.
             checked.tools = await servers.source([server], Policy("auto"))()
-    except McpFailed as error:
-        tail = error.data.get("stderr_tail") or ""
-        checked.status = ServerStatus(server.name, "failed", error=error.message, stderr_tail=tail)
     finally:
         checked.ends = [*await servers.close(), *await pool.close()]
     return checked
@@ -187,14 +185,6 @@ def _ending(end: ServerEnd) -> str:
     if end.exit_code is None:
         return f"process {end.pid} could not be ended"
     return f"process {end.pid} ended with {end.exit_code}, by {_BY[end.by]}"
-
-
-_BY = {
-    "exit": "itself",
-    "end_of_input": "the end of its input",
-    "terminate": "SIGTERM",
-    "kill": "SIGKILL",
-}
 
 
 def _plain(declared: Declared, checked: Checked) -> dict[str, Any]:
