@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from treadle.agents.options import SessionOptions
-from treadle.errors import Busy, McpFailed
-from treadle.mcp.remote import RemotePrompt, RemoteResource
+from treadle.errors import Busy
 from treadle.mcp.session_servers import SessionServers
 from treadle.mcp.status import ServerStatus
 from treadle.runtime.askers import Asker, tell_whole
@@ -99,23 +98,14 @@ class Session:
         """What a person has allowed for as long as the session is open."""
         return self._respondent.granted.texts
 
+    @property
+    def servers(self) -> SessionServers | None:
+        """The MCP servers, while something is held; to be asked, never changed."""
+        return self._held.servers
+
     def mcp_statuses(self) -> list[ServerStatus]:
         """Tell how its MCP servers are doing; of none while nothing is held."""
-        return self._held.servers.statuses() if self._held.servers else []
-
-    async def mcp_prompts(self, server: str) -> tuple[RemotePrompt, ...]:
-        """Return the prompts that a server has; see `SessionServers.prompts`."""
-        return await self._servers(server).prompts(server)
-
-    async def mcp_prompt(
-        self, server: str, name: str, arguments: dict[str, str]
-    ) -> tuple[tuple[str, dict[str, object]], ...]:
-        """Return a prompt's messages; see `SessionServers.prompt`."""
-        return await self._servers(server).prompt(server, name, arguments)
-
-    async def mcp_resources(self, server: str) -> tuple[RemoteResource, ...]:
-        """Return the resources that a server lists; see `SessionServers.resources`."""
-        return await self._servers(server).resources(server)
+        return self.servers.statuses() if self.servers else []
 
     async def resume(
         self, options: SessionOptions, default_cwd: Path | None = None
@@ -308,11 +298,6 @@ class Session:
             raise Busy(
                 "the session is not done with its thread yet; this is done right after"
             ) from None
-
-    def _servers(self, wanted: str) -> SessionServers:
-        if self._held.servers is None:
-            raise McpFailed("the session has no MCP servers now; open it first", server=wanted)
-        return self._held.servers
 
     def _entered(self, prompt: Prompt) -> TurnInFlight | None:
         """Let a prompt into the turn that runs, if it wants that and there is one.

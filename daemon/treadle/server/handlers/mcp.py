@@ -13,6 +13,7 @@ from treadle.agents.options import SessionOptions
 from treadle.agents.servers import servers_of
 from treadle.errors import McpFailed
 from treadle.mcp.declaration import ServerDeclaration
+from treadle.mcp.session_servers import SessionServers
 from treadle.mcp.status import ServerStatus
 from treadle.protocol.mcp import (
     McpAskParams,
@@ -25,7 +26,6 @@ from treadle.protocol.mcp import (
     McpResourcesResult,
 )
 from treadle.runtime.outbox import Pair
-from treadle.runtime.session import Session
 from treadle.server.bridge import pair_of
 from treadle.server.bridge_mcp import (
     failure,
@@ -58,8 +58,8 @@ async def list_prompts(params: McpAskParams, peer: Peer) -> McpPromptsResult:
     Raises:
         McpFailed: the one that is named does not answer.
     """
-    session = await _opened(pair_of(params), peer)
-    found, failed = await _ask(params, peer, session.mcp_prompts)
+    servers = await _servers(params, peer)
+    found, failed = await _ask(params, peer, servers.prompts)
     infos = [info for server, prompts in found for info in prompt_infos(server, prompts)]
     return McpPromptsResult(prompts=infos, failed=failed)
 
@@ -71,8 +71,8 @@ async def get_prompt(params: McpPromptParams, peer: Peer) -> McpPromptResult:
     Raises:
         McpFailed: there is no such server or prompt, or it does not answer.
     """
-    session = await _opened(pair_of(params), peer)
-    said = await session.mcp_prompt(params.server, params.name, params.arguments)
+    servers = await _servers(params, peer)
+    said = await servers.prompt(params.server, params.name, params.arguments)
     return McpPromptResult(messages=await asyncio.to_thread(prompt_messages, said))
 
 
@@ -83,8 +83,8 @@ async def list_resources(params: McpAskParams, peer: Peer) -> McpResourcesResult
     Raises:
         McpFailed: the one that is named does not answer.
     """
-    session = await _opened(pair_of(params), peer)
-    found, failed = await _ask(params, peer, session.mcp_resources)
+    servers = await _servers(params, peer)
+    found, failed = await _ask(params, peer, servers.resources)
     infos = [info for server, listed in found for info in resource_infos(server, listed)]
     return McpResourcesResult(resources=infos, failed=failed)
 
@@ -134,9 +134,16 @@ async def _statuses(pair: Pair, peer: Peer) -> list[ServerStatus]:
     return [*statuses, *held.values()]
 
 
-async def _opened(pair: Pair, peer: Peer) -> Session:
-    """Return the session, opened where nothing is held for it; no turn is waited for else."""
-    session = peer.session(pair)
-    if session.thread is None:
+async def _servers(params: McpAskParams | McpPromptParams, peer: Peer) -> SessionServers:
+    """Return the session's servers; it is opened where nothing is held, else no turn is waited for.
+
+    Raises:
+        McpFailed: it was closed as soon as it was open.
+    """
+    session = peer.session(pair_of(params))
+    if session.servers is None:
         await session.resume(SessionOptions(), peer.default_cwd)
-    return session
+    if session.servers is None:
+        told = "the session has no MCP servers now; open it first"
+        raise McpFailed(told, server=params.server or "")
+    return session.servers
