@@ -8,25 +8,14 @@ import logging
 from typing import Any
 
 import pytest
-from mcp.server.transport_security import TransportSecuritySettings
 
-from support.mcp.host import FakeHost, reached
+from support.mcp.host import FakeHost, call, reached
 from support.mcp.official import build
-from support.mcp.web import Plain, Web, free_port, served
+from support.mcp.web import OPEN, Plain, Web, free_port, served
 from support.waiting import PATIENCE_SECONDS
-from treadle.mcp.remote import Connection, Era, RemoteError, RemoteResult
+from treadle.mcp.remote import Era, RemoteError, RemoteResult
 
 ERAS: tuple[Era, ...] = ("handshake", "modern")
-
-HOST = FakeHost()
-
-OPEN = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-
-
-async def call(
-    connection: Connection, tool: str = "echo", seconds: float = PATIENCE_SECONDS, **arguments: Any
-) -> RemoteResult:
-    return await connection.call(tool, arguments, seconds=seconds, progress=HOST.note)
 
 
 def said(result: RemoteResult) -> str:
@@ -53,17 +42,6 @@ async def test_a_server_of_either_era_answers_and_tells_of_changes(era: Era) -> 
             await call(connection, "grow")
             await host.until(lambda: host.changes > 0)
         assert web.asked("DELETE") == (1 if era == "handshake" else 0)
-
-
-async def test_the_older_transport_answers_as_well() -> None:
-    host = FakeHost()
-    async with (
-        served(build().sse_app(transport_security=OPEN), path="/sse") as web,
-        reached(web.url, host=host, transport="sse") as connection,
-    ):
-        assert "add" in [tool.name for tool in await connection.list_tools(10)]
-        assert (await call(connection, "add", a=1, b=2)).structured == {"sum": 3}
-        assert (await call(connection, "large", size=3_000_000)).blocks[0]["type"] == "text"
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -314,67 +292,6 @@ async def test_the_environments_proxy_is_not_asked_for_loopback(
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
     async with served(Plain()) as web, reached(web.url) as connection:
         assert said(await call(connection)) == "echo"
-
-
-async def test_a_stream_that_ends_loses_the_older_transport() -> None:
-    asked, ended = asyncio.Event(), asyncio.Event()
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            return await Plain()(scope, receive, send)
-        headers = [(b"content-type", b"text/event-stream")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        answer = Plain().own("POST", {"id": 1, "method": "initialize"})[2]
-        if scope["path"] == "/post":
-            asked.set()
-            return await send({"type": "http.response.body", "body": b""})
-        place = b"event: endpoint\ndata: /post\n\n"
-        await send({"type": "http.response.body", "body": place, "more_body": True})
-        await asked.wait()
-        data = b"data: " + answer + b"\n\n"
-        await send({"type": "http.response.body", "body": data, "more_body": True})
-        await ended.wait()
-        return await send({"type": "http.response.body", "body": b""})
-
-    async with served(app) as web, reached(web.url, transport="sse") as connection:
-        calling = asyncio.create_task(call(connection))
-        await web.until(lambda: web.asked("POST") == 3)
-        ended.set()
-        with pytest.raises(RemoteError, match="the server ended the connection while it answered"):
-            await calling
-        assert await connection.wait_lost() == "the server ended the connection"
-
-
-async def test_a_message_that_the_older_transport_cannot_send_fails_alone() -> None:
-    app = build().sse_app(transport_security=OPEN)
-    is_busy = False
-
-    async def busy(scope: Any, receive: Any, send: Any) -> None:
-        if not is_busy or scope["type"] != "http" or scope["method"] != "POST":
-            return await app(scope, receive, send)
-        await send({"type": "http.response.start", "status": 503, "headers": []})
-        return await send({"type": "http.response.body", "body": b""})
-
-    async with (
-        served(busy, path="/sse") as web,
-        reached(web.url, transport="sse") as connection,
-    ):
-        is_busy = True
-        with pytest.raises(RemoteError, match="HTTP 503"):
-            await call(connection, "add", a=1, b=2)
-        is_busy = False
-        assert (await call(connection, "add", a=1, b=2)).structured == {"sum": 3}
-
-
-async def test_the_older_transport_follows_no_server_to_another_host() -> None:
-    async def elsewhere(method: str, message: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-        place = b"event: endpoint\ndata: http://example.com/post\n\n"
-        return 200, {"content-type": "text/event-stream"}, place
-
-    async with served(Plain(elsewhere)) as web:
-        with pytest.raises(RemoteError, match=r"^the server sends us to another host, example.com"):
-            async with reached(web.url, transport="sse"):
-                pytest.fail("it is connected")
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -7,11 +7,12 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 from support.waiting import PATIENCE_SECONDS, Waitable
 from treadle.mcp.connection import connect
 from treadle.mcp.declaration import ServerDeclaration, Transport
-from treadle.mcp.remote import Connection, ElicitationAnswer, Elicited, Era
+from treadle.mcp.remote import Connection, ElicitationAnswer, Elicited, Era, RemoteResult
 from treadle.process.child import Child
 from treadle.tools.sampling import CannotSample, Said
 
@@ -82,6 +83,13 @@ class FakeHost(Waitable):
         self.longest_noise = max(self.longest_noise, len(noise))
         self.noise += noise
         self.changed()
+
+
+async def call(
+    connection: Connection, tool: str = "echo", seconds: float = PATIENCE_SECONDS, **arguments: Any
+) -> RemoteResult:
+    """Call a tool, whoever hears of its progress."""
+    return await connection.call(tool, arguments, seconds=seconds, progress=FakeHost().note)
 
 
 @contextlib.asynccontextmanager

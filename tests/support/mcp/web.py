@@ -10,11 +10,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
 
 from support.waiting import PATIENCE_SECONDS, Waitable
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 Plan = Callable[[str, dict[str, Any]], Awaitable[tuple[int, dict[str, str], bytes] | None]]
+
+# Tests reach their servers by addresses and ports that no list of hosts names.
+OPEN = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 
 
 class Web(Waitable):
