@@ -84,6 +84,27 @@ async def test_nothing_that_a_server_says_of_itself_tells_a_secret(
     assert SECRET[:5] not in kept.read_text()
 
 
+QUOTED = f"""
+def initialize(request):
+    told = {{"protocolVersion": "no\\n" + {SECRET!r}, "capabilities": {{}}}}
+    answer(request, {{**told, "serverInfo": {{"name": "", "version": ""}}}})
+"""
+
+
+async def test_why_a_server_failed_is_told_in_a_line_without_a_secret(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, SECRET)
+    monkeypatch.setattr(secrets, "_names", (VARIABLE,))
+    session = SessionServers(pool, "agent", lambda status: None)
+    declaration = declared(QUOTED)
+    await session.use([declaration], None)
+    assert await tools_of(session, declaration) == []
+    (status,) = session.statuses()
+    assert (status.state, SECRET in status.error) == ("failed", False)
+    assert f"Unsupported protocol version from the server: no [secret {VARIABLE}]" in status.error
+
+
 async def test_what_is_called_secret_later_is_so_in_what_is_remembered(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,11 @@ Owns that only the first reason counts. Refuses to know who finds it out.
 from __future__ import annotations
 
 import asyncio
+import logging
+
+from treadle.mcp.remote import RemoteError
+
+logger = logging.getLogger(__name__)
 
 
 class Lost:
@@ -39,3 +44,26 @@ class Lost:
     async def wait_over(self) -> None:
         """Wait until it is lost or left."""
         await self._over.wait()
+
+
+def why_over(serving: asyncio.Task[str]) -> str:
+    """Say why a connection is over.
+
+    Args:
+        serving: what held it: returns the reason, or raises it.
+    """
+    if not serving.done() or serving.cancelled():
+        return "it was told to stop"
+    error = serving.exception()
+    if error is None:
+        return serving.result()
+    if isinstance(error, RemoteError):
+        return error.message
+    logger.error("a connection with an MCP server failed in an unforeseen way", exc_info=error)
+    return f"the connection failed: {type(error).__name__}"
+
+
+def end_at_last(serving: asyncio.Task[str]) -> None:
+    """Take note of the end of what had been left behind."""
+    if not serving.cancelled() and (error := serving.exception()) is not None:
+        logger.warning("a connection that had been left behind ended with %r", error)

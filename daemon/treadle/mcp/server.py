@@ -21,6 +21,7 @@ from treadle.mcp.chatter import Chatter
 from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.host import ServerHost
 from treadle.mcp.launching import CannotStart, launch
+from treadle.mcp.lost import end_at_last, why_over
 from treadle.mcp.naming import tool_names
 from treadle.mcp.redaction import without_secrets
 from treadle.mcp.remembered import Known, Remembered
@@ -34,6 +35,7 @@ from treadle.mcp.remote import (
 )
 from treadle.mcp.status import ServerEnd, ServerState, ServerStatus
 from treadle.process.child import Child
+from treadle.sanitise import clean_line
 from treadle.tools.tool import ToolContext
 
 logger = logging.getLogger(__name__)
@@ -109,11 +111,11 @@ class Server:
             self.state,
             pid=self._child.pid if self._child and self._child.exit_code is None else None,
             tools=tuple(names.values()),
-            error=self._error,
+            error=clean_line(self._error),
             stderr_tail=self._chatter.tail,
             shared=self.declaration.scope == "agent",
             era=self._known.era if self._known else None,
-            about=self.about,
+            about=clean_line(self.about),
         )
 
     @property
@@ -290,7 +292,7 @@ class Server:
                 self._settled.clear()
                 self._become("restarting")
             await self._wind_down(serving)
-        return was_ready, _why(serving)
+        return was_ready, why_over(serving)
 
     async def _serve(self, declaration: ServerDeclaration) -> str:
         """Connect, and stay so until the connection is lost; return why that was.
@@ -381,7 +383,7 @@ class Server:
         if not serving.done():
             # Its process is gone, or its server is elsewhere: it can reach nothing any more.
             logger.error("the connection with %s does not end", self.declaration.name)
-            serving.add_done_callback(_end_at_last)
+            serving.add_done_callback(end_at_last)
 
     async def _stop_child(self) -> None:
         child = self._child
@@ -405,21 +407,3 @@ class Server:
         if state != self.state:
             self.state = state
             self._on_change(self)
-
-
-def _why(serving: asyncio.Task[str]) -> str:
-    """Say why a connection ended."""
-    if not serving.done() or serving.cancelled():
-        return "it was told to stop"
-    error = serving.exception()
-    if error is None:
-        return serving.result()
-    if isinstance(error, RemoteError):
-        return error.message
-    logger.error("a connection with an MCP server failed in an unforeseen way", exc_info=error)
-    return f"the connection failed: {type(error).__name__}"
-
-
-def _end_at_last(serving: asyncio.Task[str]) -> None:
-    if not serving.cancelled() and (error := serving.exception()) is not None:
-        logger.warning("a connection that had been left behind ended with %r", error)

@@ -75,8 +75,8 @@ def unreachable(error: Exception) -> str:
         # The library quotes it, and it may be the token.
         return "the server cannot be reached: its headers or its token hold what no header may"
     if isinstance(error, httpx2.ConnectError):
-        return f"the server cannot be reached: {error or 'no connection'}"
-    return f"the connection with the server broke off: {str(error) or type(error).__name__}"
+        return f"the server cannot be reached: {_quoted(error) or 'no connection'}"
+    return f"the connection with the server broke off: {_quoted(error) or type(error).__name__}"
 
 
 def status_words(status: int) -> str:
@@ -101,4 +101,9 @@ def _words(error: BaseException) -> str:
         return status_words(error.response.status_code)
     if isinstance(error, httpx2.HTTPError):
         return unreachable(error)
-    return f"the server cannot be understood: {str(error) or type(error).__name__}"
+    return f"the server cannot be understood: {_quoted(error) or type(error).__name__}"
+
+
+def _quoted(error: BaseException) -> str:
+    """Return what a library says, which may quote what the server sent."""
+    return known().redact(whole_characters(str(error)))
