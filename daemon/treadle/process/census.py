@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# What a command and its descendants are recognised by; it holds the marks of commands around it
-# as well, for a daemon may run inside another daemon's command.
+# What each process of ours and its descendants are recognised by; it holds the marks of those
+# around it as well, for a daemon may run inside another daemon's command. Named when only
+# commands had one.
 MARK_VARIABLE = "TREADLE_JOB"
 
 # Where the kernel lists processes as files; a container may do without.

@@ -75,10 +75,10 @@ class Holding:
         on_change: Callable[[], None],
         tell: Callable[[ServerStatus], None],
     ) -> None:
-        self._tell = tell
         self.opened: Opened | None = None
         self.terms: Terms | None = None
         self._pair = pair
+        self._tell = tell
         self._services = services
         self._respondent = respondent
         self._recovery = Recovery(on_change)

@@ -74,7 +74,7 @@ async def kit(home: Home, *misdeeds: str) -> AsyncIterator[Peer]:
         async with asyncio.timeout(PATIENCE_SECONDS):
             await process.wait()
         # asyncio has no public way to let go of a pipe in which something is left to read.
-        process._transport.close()  # type: ignore[attr-defined]
+        process._transport.close()  # type: ignore[attr-defined]  # as said above
 
 
 @pytest.fixture

@@ -321,4 +321,4 @@ def helpers_of(client: Daemon, home: Home) -> list[int]:
 async def until_all_dead(pids: Iterable[int]) -> None:
     """Wait, within a bound, until none of these runs."""
     for pid in pids:
-        await until_seen(lambda pid=pid: not is_alive(pid))  # type: ignore[misc]
+        await until_seen(lambda pid=pid: not is_alive(pid))  # type: ignore[misc]  # bound at once

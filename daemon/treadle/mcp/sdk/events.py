@@ -12,6 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
 import httpx2
+
+# Private, and the SDK's own guard against being sent elsewhere with the person's token.
 from mcp.shared._httpx_utils import request_within_origin, sse_within_origin
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
