@@ -150,3 +150,21 @@ async def test_a_shared_server_stays_where_the_folder_of_a_session_changes(
     assert before.state == "ready"
     (end,) = await session.close()
     assert end.pid == before.pid
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there"),
+    [
+        (None, ["it__echo", "it__list_resources", "it__read_resource"]),
+        (("echo",), ["it__echo"]),
+        (("read_*",), ["it__read_resource"]),
+        ((), []),
+    ],
+)
+async def test_only_the_tools_that_are_named_are_taken_and_of_those_for_resources_too(
+    pool: Pool, wanted: tuple[str, ...] | None, there: list[str]
+) -> None:
+    session = SessionServers(pool, "agent", lambda status: None)
+    declaration = declared(tools=wanted)
+    await session.use([declaration], None)
+    assert [tool.spec.name for tool in await tools_of(session, declaration)] == there

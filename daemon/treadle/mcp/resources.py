@@ -24,6 +24,10 @@ ReadResource: TypeAlias = Callable[[str], Awaitable[tuple[dict[str, Any], ...]]]
 """Returns what a resource holds, by its uri. Contract: bounds itself; raises RemoteError."""
 
 
+# What the two are called behind the server's name, in the order in which they are made.
+RESOURCE_TOOLS = ("list_resources", "read_resource")
+
+
 class _Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """No arguments."""
 
@@ -48,7 +52,7 @@ def resource_tools(
         list_resources: lists what it has.
         read_resource: reads one.
     """
-    names = tool_names(server_name, ("list_resources", "read_resource"), taken)
+    names = tool_names(server_name, RESOURCE_TOOLS, taken)
 
     async def listed(_: _Nothing, context: ToolContext) -> str:
         try:

@@ -18,7 +18,7 @@ from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.naming import server_of_tool, tool_names
 from treadle.mcp.pool import Pool
 from treadle.mcp.remote import RemoteError, RemotePrompt, RemoteResource, RemoteTool
-from treadle.mcp.resources import resource_tools
+from treadle.mcp.resources import RESOURCE_TOOLS, resource_tools
 from treadle.mcp.server import Server
 from treadle.mcp.status import ServerEnd, ServerStatus
 from treadle.mcp.tools import as_tools
@@ -253,7 +253,10 @@ def _make(server: Server, taken: Collection[str]) -> tuple[Tool, ...]:
     made = as_tools(name, remote, names, server.call, None)
     if "resources" in server.offers:
         both = {*taken, *names.values()}
-        made += resource_tools(name, both, server.list_resources, server.read_resource)
+        two = resource_tools(name, both, server.list_resources, server.read_resource)
+        # Whoever names the only tools that are taken means these as well.
+        takes = server.declaration.takes
+        made += [tool for what, tool in zip(RESOURCE_TOOLS, two, strict=True) if takes(what)]
     return tuple(made)
 
 
