@@ -22,6 +22,7 @@ from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.host import ServerHost
 from treadle.mcp.launching import CannotStart, launch
 from treadle.mcp.lost import end_at_last, why_over
+from treadle.mcp.memory import Memory
 from treadle.mcp.naming import tool_names
 from treadle.mcp.redaction import without_secrets
 from treadle.mcp.remembered import Known, Remembered
@@ -84,8 +85,7 @@ class Server:
         self.offers: frozenset[str] = frozenset()
         self.about = ""
         self._folder = folder
-        self._remembered = remembered
-        self._known: Known | None = None
+        self._memory = Memory(remembered, declaration)
         self._breaker = breaker
         self._on_change = on_change
         self._callers = Callers()
@@ -114,14 +114,14 @@ class Server:
             error=clean_line(self._error),
             stderr_tail=self._chatter.tail,
             shared=self.declaration.scope == "agent",
-            era=self._known.era if self._known else None,
+            era=self._memory.era,
             about=clean_line(self.about),
         )
 
     @property
     def is_known(self) -> bool:
         """Whether its tools are known, be it from before."""
-        return self._known is not None
+        return self._memory.known is not None
 
     @property
     def is_starting(self) -> bool:
@@ -135,13 +135,12 @@ class Server:
 
     async def recall(self) -> None:
         """Learn what is remembered of it, so that its tools are there before it is."""
-        if self._known is not None:
+        if self.is_known:
             return
-        fingerprint = self.declaration.fingerprint
-        self._known = await asyncio.to_thread(self._remembered.recall, fingerprint)
-        if self._known is not None and not self.tools:
+        known = await self._memory.recall()
+        if known is not None and not self.tools:
             # What is secret may have been named since.
-            self.tools = self._taken(without_secrets(self._known.tools))
+            self.tools = self._taken(without_secrets(known.tools))
 
     def begin(self) -> None:
         """Start it, unless it runs or failed so lately that it is too early to try again."""
@@ -313,7 +312,7 @@ class Server:
                     declaration,
                     host,
                     child=self._child,
-                    era=self._known.era if self._known else None,
+                    era=self._memory.era,
                     noise=self._chatter.note,
                 ) as connection,
             ):
@@ -359,20 +358,9 @@ class Server:
         offers = connection.offers
         listed = await connection.list_tools(seconds) if "tools" in offers else ()
         listed = without_secrets(listed)
-        now = Known(connection.era, listed)
-        if now != self._known:
-            self._known = now
-            await self._remember(now)
+        await self._memory.learn(Known(connection.era, listed))
         self.tools, self.offers, self.about = self._taken(listed), offers, connection.server
         self._error = ""
-
-    async def _remember(self, now: Known) -> None:
-        try:
-            await asyncio.to_thread(self._remembered.keep, self.declaration.fingerprint, now)
-        except (OSError, ValueError) as error:
-            # The next start asks anew, and nothing else is amiss.
-            name = self.declaration.name
-            logger.warning("the tools of the MCP server %s cannot be remembered: %s", name, error)
 
     async def _wind_down(self, serving: asyncio.Task[str]) -> None:
         """Leave the connection and climb down the ladder, side by side."""
