@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from treadle.agents import checks, server_keys
 from treadle.errors import InvalidAgent
 from treadle.mcp.declaration import ServerDeclaration
-from treadle.mcp.naming import is_server_name, server_of_tool
+from treadle.mcp.naming import (
+    NAME_CHARACTERS,
+    SERVER_NAME_CHARACTERS,
+    is_server_name,
+    server_of_tool,
+)
 from treadle.tools.nearest import did_you_mean
 
 if TYPE_CHECKING:
@@ -27,7 +32,8 @@ Declared: TypeAlias = ServerDeclaration | str
 # More servers than this is a slip: each is a process.
 MOST_SERVERS = 32
 
-_TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# As `naming` makes them.
+_TOOL = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_CHARACTERS}}}")
 
 
 def declared(value: Any) -> tuple[Declared, ...]:
@@ -64,8 +70,8 @@ def server_name(value: Any) -> str:
     """Take a server's name."""
     if not isinstance(value, str) or not is_server_name(value):
         raise ValueError(
-            "needs names of 1 to 32 letters, digits, - and _, without __ and with no _ at the end, "
-            f"not {checks.shown(value)}"
+            f"needs names of 1 to {SERVER_NAME_CHARACTERS} letters, digits, - and _, without __ "
+            f"and with no _ at the end, not {checks.shown(value)}"
         )
     return value
 
