@@ -9,6 +9,7 @@ import pytest
 from support.mcp.host import FakeHost, lines, spoken_with
 from support.waiting import PATIENCE_SECONDS
 from treadle.mcp.remote import Connection, RemoteError, RemoteResult
+from treadle.mcp.sdk import messages, speaking
 
 HOST = FakeHost()
 
@@ -205,6 +206,25 @@ def list(request):
         listed = await connection.list_tools(PATIENCE_SECONDS)
         assert [tool.name for tool in listed] == ["odd", "echo"]
         assert said(await call(connection)) == "hi"
+
+
+@pytest.mark.parametrize("cursor", [None, "more"])
+async def test_of_a_list_that_is_too_large_the_first_tools_are_taken(
+    cursor: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = f"""
+def list(request):
+    page = (request.get("params") or {{}}).get("cursor", "0")
+    tools = [{{"name": f"{{page}}-{{n}}", "description": "x" * 1000}} for n in range(9)]
+    cursor = {{"nextCursor": str(int(page) + 1)}} if {cursor!r} else {{}}
+    answer(request, {{"tools": tools, **cursor}})
+"""
+    monkeypatch.setattr(messages, "TOOLS_BYTES", 5_400)
+    monkeypatch.setattr(speaking, "TOOLS_BYTES", 5_400)
+    async with spoken_with(*lines(program)) as (connection, _):
+        listed = await connection.list_tools(PATIENCE_SECONDS)
+        assert [tool.name for tool in listed] == [f"0-{n}" for n in range(5)]
+    assert "lists tools without end" in caplog.text
 
 
 async def test_an_answer_of_the_wrong_shape_is_told_with_what_is_wrong() -> None:

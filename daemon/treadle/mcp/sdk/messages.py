@@ -8,11 +8,16 @@ come and go.
 from __future__ import annotations
 
 import json
+import logging
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+
+logger = logging.getLogger(__name__)
 
 # Half characters, which JSON can name and no other text can hold.
 _HALVES = re.compile("[\ud800-\udfff]")
@@ -20,6 +25,10 @@ _HALVES = re.compile("[\ud800-\udfff]")
 # What a tool may say of itself; everything else is left out before the SDK judges it.
 _TOOL_TEXTS = ("title", "description")
 _TOOL_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+# All tools of one list, as JSON: as much as is remembered of a server, and far more than a model is
+# ever told. To judge, clean and compare many times that would hold up the whole daemon for seconds.
+TOOLS_BYTES = 4 * 1024 * 1024
 
 # Content that the protocol knows.
 _BLOCKS = frozenset({"text", "image", "audio", "resource", "resource_link"})
@@ -70,7 +79,7 @@ def whole_characters(value: Any) -> Any:
 def mend(method: str, result: dict[str, Any]) -> None:
     """Make a result one that the SDK takes, where only a part of it is wrong."""
     if method == "tools/list" and isinstance(tools := result.get("tools"), list):
-        result["tools"] = [_tool(tool) for tool in tools if _is_named(tool)]
+        result["tools"] = list(_within(TOOLS_BYTES, filter(_is_named, tools)))
     if method == "tools/call" and isinstance(content := result.get("content"), list):
         result["content"] = [_block(block) for block in content]
     if method == "tools/call" and "structuredContent" in result:
@@ -116,6 +125,17 @@ def _whose(line: bytes) -> int | str | None:
 
 def _is_named(tool: Any) -> bool:
     return isinstance(tool, dict) and isinstance(tool.get("name"), str)
+
+
+def _within(most_bytes: int, tools: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Mend tools until so much of them is together."""
+    for tool in tools:
+        mended = _tool(tool)
+        most_bytes -= len(msgspec.json.encode(mended))
+        if most_bytes < 0:
+            logger.warning("an MCP server lists tools without end; the first ones are taken")
+            return
+        yield mended
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:

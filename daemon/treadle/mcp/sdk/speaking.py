@@ -30,6 +30,7 @@ from treadle.mcp.remote import (
     RemoteTool,
 )
 from treadle.mcp.sdk import plain
+from treadle.mcp.sdk.messages import TOOLS_BYTES
 from treadle.mcp.sdk.refusal import told
 from treadle.mcp.sdk.session import Session
 from treadle.secrets import known
@@ -238,15 +239,17 @@ class Speaking:
     ) -> list[Any]:
         """Return what all pages of a list hold, within bounds."""
         found: list[Any] = []
+        size_bytes = 0
         cursors: set[str] = set()
         cursor: str | None = None
         for _ in range(MOST_PAGES):
             page = await ask(types.PaginatedRequestParams(cursor=cursor) if cursor else None)
             found += getattr(page, what)
+            size_bytes += len(page.model_dump_json()) if page.next_cursor else 0
             cursor = page.next_cursor
             if not cursor:
                 return found[:MOST_ENTRIES]
-            if cursor in cursors or len(found) >= MOST_ENTRIES:
+            if cursor in cursors or len(found) >= MOST_ENTRIES or size_bytes > TOOLS_BYTES:
                 break
             cursors.add(cursor)
         self._host.said("warning", f"the list of {what} has no end; {len(found)} of it are taken")
