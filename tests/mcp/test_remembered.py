@@ -21,6 +21,7 @@ KNOWN = Known(
         RemoteTool("b", "Does b.", {"type": "object", "x": [1, None]}, "B", {"readOnlyHint": True}),
         RemoteTool("a"),
     ),
+    frozenset({"tools", "resources"}),
 )
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps no modes")

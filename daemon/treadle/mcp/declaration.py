@@ -7,8 +7,8 @@ they are checked, and what becomes of them.
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, fields
-from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
 Transport: TypeAlias = Literal["stdio", "http", "sse"]
@@ -71,10 +71,16 @@ class ServerDeclaration:
 
     def takes(self, tool: str) -> bool:
         """Tell whether a tool is taken from it, by the name that the server has for it."""
-        return self.tools is None or any(fnmatchcase(tool, pattern) for pattern in self.tools)
+        return self.tools is None or any(_fits(tool, pattern) for pattern in self.tools)
 
     @property
     def fingerprint(self) -> str:
         """Name it by what it is: the same for the same server, whoever declares it."""
         told = repr([(each.name, getattr(self, each.name)) for each in fields(self)])
         return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def _fits(tool: str, pattern: str) -> bool:
+    """Tell whether a name is one that a pattern means; nothing but `*` is special in it."""
+    parts = (re.escape(part) for part in pattern.split("*"))
+    return re.fullmatch(".*".join(parts), tool, re.DOTALL) is not None

@@ -25,7 +25,7 @@ from treadle.thread.files import O_NOFOLLOW, make_folder, open_existing, open_ou
 MOST_BYTES = 4 * 1024 * 1024
 
 # Another version than ours says something else.
-_VERSION = 1
+_VERSION = 2
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{8,64}")
 
@@ -37,10 +37,12 @@ class Known:
     Args:
         era: how it speaks.
         tools: what it listed, in its order.
+        offers: which of `tools`, `resources` and `prompts` it has.
     """
 
     era: Era
     tools: tuple[RemoteTool, ...] = ()
+    offers: frozenset[str] = frozenset()
 
 
 class Remembered:
@@ -68,7 +70,7 @@ class Remembered:
         except (OSError, ValueError, RecursionError):
             return None
         is_it = kept.version == _VERSION and kept.fingerprint == fingerprint
-        return Known(kept.era, kept.tools) if is_it else None
+        return Known(kept.era, kept.tools, kept.offers) if is_it else None
 
     def keep(self, fingerprint: str, known: Known) -> None:
         """Keep what is known of a server, or forget it where that is too much.
@@ -77,7 +79,7 @@ class Remembered:
             OSError: it cannot be kept; what was known before may still be.
         """
         path = self._path(fingerprint)
-        data = _encoded(_Kept(_VERSION, fingerprint, known.era, known.tools))
+        data = _encoded(_Kept(_VERSION, fingerprint, known.era, known.tools, known.offers))
         if len(data) > MOST_BYTES:
             path.unlink(missing_ok=True)
             return
@@ -106,6 +108,7 @@ class _Kept(msgspec.Struct):
     fingerprint: str
     era: Era
     tools: tuple[RemoteTool, ...]
+    offers: frozenset[str]
 
 
 def _is_ours(descriptor: int) -> bool:

@@ -141,6 +141,7 @@ class Server:
         if known is not None and not self.tools:
             # What is secret may have been named since.
             self.tools = self._taken(without_secrets(known.tools))
+            self.offers = known.offers
 
     def begin(self) -> None:
         """Start it, unless it runs or failed so lately that it is too early to try again."""
@@ -358,7 +359,7 @@ class Server:
         offers = connection.offers
         listed = await connection.list_tools(seconds) if "tools" in offers else ()
         listed = without_secrets(listed)
-        await self._memory.learn(Known(connection.era, listed))
+        await self._memory.learn(Known(connection.era, listed, offers))
         self.tools, self.offers, self.about = self._taken(listed), offers, connection.server
         self._error = ""
 

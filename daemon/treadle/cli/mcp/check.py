@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from treadle.cli import exit_codes
+from treadle.cli.chat.wording import shorten
 from treadle.cli.mcp.declared import Declared, declared_servers, named
 from treadle.cli.options import JsonOption
 from treadle.cli.streams import say, to_json
@@ -164,7 +165,7 @@ def _show(declared: Declared, checked: Checked) -> None:
         for line in status.stderr_tail.splitlines():
             say(f"  | {line}")
     for tool in checked.tools:
-        about = " ".join(tool.spec.description.split())[:DESCRIPTION_CHARACTERS]
+        about = shorten(" ".join(tool.spec.description.split()), DESCRIPTION_CHARACTERS)
         say(f"  {tool.spec.name}  {_verdict(declared, tool)}  {about}".rstrip())
     if checked.is_ready and not checked.tools:
         say("  no tools")
