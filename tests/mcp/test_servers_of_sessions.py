@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from support.mcp.host import lines
+from support.waiting import PATIENCE_SECONDS, until_seen
 from treadle import secrets
 from treadle.errors import McpFailed
 from treadle.folders import find_folders
+from treadle.mcp import server, session_servers
 from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.pool import Pool
 from treadle.mcp.session_servers import SessionServers
@@ -45,6 +47,12 @@ def list(request):
         {{"name": told}},
     ]}})
 """
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes longer to load the SDK than a prompt ever waits."""
+    monkeypatch.setattr(session_servers, "PATIENCE_SECONDS", PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -168,3 +176,29 @@ async def test_only_the_tools_that_are_named_are_taken_and_of_those_for_resource
     declaration = declared(tools=wanted)
     await session.use([declaration], None)
     assert [tool.spec.name for tool in await tools_of(session, declaration)] == there
+
+
+# Tells of changes; each third time there is one.
+RESTLESS = """
+import threading
+listed = []
+def list(request):
+    if request["method"] != "tools/list": return fail(request)
+    listed.append(1)
+    answer(request, {"tools": [{"name": f"n{len(listed) // 3}"}]})
+    threading.Timer(0.01, write, ({"method": "notifications/tools/list_changed"},)).start()
+"""
+
+
+async def test_a_server_that_lists_the_same_again_is_no_news(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "LIST_GAP_SECONDS", 0.0)
+    told: list[tuple[str, ...]] = []
+    session = SessionServers(pool, "agent", lambda status: told.append(status.tools))
+    declaration = declared(RESTLESS, tools=("n*",))
+    await session.use([declaration], None)
+    await tools_of(session, declaration)
+    await until_seen(lambda: ("it__n3",) in told)
+    # Further news may have come meanwhile.
+    assert told[:5] == [(), *((f"it__n{number}",) for number in range(4))]

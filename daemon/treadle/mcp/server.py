@@ -254,10 +254,7 @@ class Server:
 
     async def _may_restart(self) -> bool:
         """Wait until it may be started again; tell whether it may, which others decide as well."""
-        while not self._stop_asked.is_set():
-            seconds = self._breaker.wait_seconds
-            if seconds == 0:
-                break
+        while not self._stop_asked.is_set() and (seconds := self._breaker.wait_seconds):
             if self._breaker.is_open:
                 return False
             self._settled.clear()
@@ -348,17 +345,19 @@ class Server:
             lost.cancel()
 
     async def _list_again(self, connection: Connection) -> None:
+        before = (self.tools, self.offers, self._error)
         try:
             await self._list(connection, self.declaration.start_seconds)
         except RemoteError as error:
             self._error = f"its tools could not be listed again: {error.message}"
-        self._on_change(self)
+        if (self.tools, self.offers, self._error) != before:
+            self._on_change(self)
 
     async def _list(self, connection: Connection, seconds: float) -> None:
         """Learn its tools, and remember them."""
         offers = connection.offers
-        listed = await connection.list_tools(seconds) if "tools" in offers else ()
-        listed = without_secrets(listed)
+        said = await connection.list_tools(seconds) if "tools" in offers else ()
+        listed = without_secrets(said)
         await self._memory.learn(Known(connection.era, listed, offers))
         self.tools, self.offers, self.about = self._taken(listed), offers, connection.server
         self._error = ""
