@@ -36,11 +36,11 @@ async def test_the_window_slides_to_the_newest_steps_and_says_how_much_went() ->
     await SlidingWindow(rest)(env)
     roles = [(entry.message.role, entry.made) for entry in env.conversation.entries]
     assert roles == [
-        ("user", "note"),
         ("user", None),
+        ("user", "note"),
         ("assistant", None),
         ("tool", None),
         ("assistant", None),
         ("tool", None),
     ]
-    assert "2 earlier messages are" in env.conversation.entries[0].message.text
+    assert "2 earlier messages are" in env.conversation.entries[1].message.text

@@ -6,19 +6,20 @@ threads' files, models and windows.
 
 A *step* is an assistant's message with the results of its calls; it is whole or not at all.
 The *task* is the newest message that a person wrote; what a summary or a note says is nobody's.
+Sizes are measured once for each message, and go along from one conversation to the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import msgspec
 
-from treadle.compaction.counting import Size, size_of
+from treadle.compaction.counting import Size, attachments_of, size_of, total
 from treadle.thread.history import NOTE_MARK, SUMMARY_MARK, Placed
-from treadle.thread.message import Message
+from treadle.thread.message import Message, clean
 from treadle.thread.records import CompactedRecord, Note, Range
 
 # Steps that stay as they are, so that a model never loses what it is in the middle of.
@@ -32,12 +33,14 @@ class Conversation:
     Args:
         entries: its messages where they stand in the thread, and what compactions made.
         rewritten: the texts that stand in the place of messages' own, by ordinal.
-        keep_steps: how many of the newest steps are never touched.
+        keep_steps: how many of the newest steps are never given up.
+        measured: the sizes of the messages, where they are known.
     """
 
     entries: tuple[Placed, ...]
     rewritten: Mapping[int, str]
     keep_steps: int = KEEP_STEPS
+    measured: tuple[Size, ...] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -47,38 +50,57 @@ class Conversation:
         keep_steps: int = KEEP_STEPS,
     ) -> Conversation:
         """Take what `History.view` shows, and the compaction that it shows it by."""
-        ordinals = {entry.ordinal for entry in entries}
+        there = {entry.ordinal for entry in entries}
         texts = compaction.rewritten if compaction else {}
-        kept = {ordinal: text for ordinal, text in texts.items() if ordinal in ordinals}
-        return cls(tuple(entries), kept, keep_steps)
+        through = compaction.through if compaction else -1
+        rewritten = {o: text for o, text in texts.items() if o in there and o <= through}
+        return cls(tuple(entries), rewritten, keep_steps)
+
+    @cached_property
+    def sizes(self) -> tuple[Size, ...]:
+        """How large each of its messages is."""
+        if self.measured is not None:
+            return self.measured
+        return tuple(size_of((entry.message,)) for entry in self.entries)
 
     @cached_property
     def size(self) -> Size:
         """How large it is."""
-        return size_of(entry.message for entry in self.entries)
+        return total(self.sizes)
 
     @cached_property
-    def steps(self) -> tuple[range, ...]:
-        """Where its steps are: ranges of places in `entries`."""
-        found: list[range] = []
+    def steps(self) -> tuple[tuple[int, ...], ...]:
+        """Where its steps are: the places in `entries` of each.
+
+        A result belongs to the last assistant's message before it, as in what is sent to a model,
+        even where a person's message came between.
+        """
+        found: list[list[int]] = []
         for place, entry in enumerate(self.entries):
-            if entry.message.role == "assistant":
-                found.append(range(place, place + 1))
-            elif entry.message.role == "tool" and found and found[-1].stop == place:
-                found[-1] = range(found[-1].start, place + 1)
-        return tuple(found)
+            role = entry.message.role
+            if role == "assistant" and (entry.message.tool_calls or says_something(entry)):
+                found.append([place])
+            elif role == "tool" and found:
+                found[-1].append(place)
+        return tuple(map(tuple, found))
 
     @cached_property
     def task(self) -> int | None:
-        """The place of the newest message that a person wrote."""
-        places = [place for place, entry in enumerate(self.entries) if is_persons(entry)]
-        return places[-1] if places else None
+        """The place of the newest message that a person wrote; one that says nothing is none."""
+        for place in range(len(self.entries) - 1, -1, -1):
+            if is_persons(self.entries[place]) and says_something(self.entries[place]):
+                return place
+        return None
 
     @cached_property
     def protected(self) -> frozenset[int]:
-        """The places that are never given up: the task, and the newest steps."""
-        newest = self.steps[len(self.steps) - self.keep_steps :] if self.keep_steps else ()
+        """The places that are never given up: instructions at the head, the task, newest steps."""
+        newest = self.steps[-self.keep_steps :] if self.keep_steps else ()
         kept = {place for step in newest for place in step}
+        for place, entry in enumerate(self.entries):
+            if entry.message.role != "system":
+                break
+            kept.add(place)
         return frozenset(kept | ({self.task} if self.task is not None else set()))
 
     @property
@@ -96,35 +118,67 @@ class Conversation:
         Args:
             texts: by place.
         """
-        entries = list(self.entries)
+        entries, sizes = list(self.entries), list(self.sizes)
         rewritten = dict(self.rewritten)
         for place, text in texts.items():
             entry = entries[place]
             assert entry.ordinal is not None, "what a compaction made is not rewritten"
             message = msgspec.structs.replace(entry.message, content=text)
             entries[place] = replace(entry, message=message)
+            sizes[place] = size_of((message,))
             rewritten[entry.ordinal] = text
-        return replace(self, entries=tuple(entries), rewritten=rewritten)
+        return replace(self, entries=tuple(entries), rewritten=rewritten, measured=tuple(sizes))
 
-    def without(self, places: Collection[int]) -> Conversation:
+    def beginning_as(self, other: Conversation, end: int) -> Conversation:
+        """Take another one's entries below a place.
+
+        Args:
+            other: this conversation with texts rewritten.
+            end: the first place that stays as it is here.
+        """
+        rewritten = dict(self.rewritten)
+        for entry in self.entries[:end]:
+            if entry.ordinal is not None and entry.ordinal in other.rewritten:
+                rewritten[entry.ordinal] = other.rewritten[entry.ordinal]
+        return replace(
+            self,
+            entries=other.entries[:end] + self.entries[end:],
+            rewritten=rewritten,
+            measured=other.sizes[:end] + self.sizes[end:],
+        )
+
+    def without(self, places: Iterable[int]) -> Conversation:
         """Give up what stands at some places."""
-        return self._with([e for place, e in enumerate(self.entries) if place not in places])
+        places = frozenset(places)
+        if not places:
+            return self
+        left = [place for place in range(len(self.entries)) if place not in places]
+        gone = {self.entries[place].ordinal for place in places}
+        return replace(
+            self,
+            entries=tuple([self.entries[place] for place in left]),
+            rewritten={o: text for o, text in self.rewritten.items() if o not in gone},
+            measured=tuple([self.sizes[place] for place in left]),
+        )
 
     def noting(self, text: str, before: int) -> Conversation:
         """Put the one note before the entry at a place; another one goes.
 
         Args:
             text: what it says, without its mark.
-            before: a place in `entries`; their number for the end.
+            before: a place in `entries`; their number for the end. It is behind the summary.
         """
-        note = Placed(Message("user", NOTE_MARK + text), None, "note")
-        entries = [*self.entries[:before], note, *self.entries[before:]]
-        return self._with([e for e in entries if e.made != "note" or e is note])
+        note = Placed(Message("user", NOTE_MARK + clean(text)), None, "note")
+        head = sum(entry.made == "summary" for entry in self.entries)
+        gone = [place for place, entry in enumerate(self.entries) if entry.made == "note"]
+        place = max(before, head) - sum(place < before for place in gone)
+        return self.without(gone)._with(place, note)
 
     def summarised(self, text: str) -> Conversation:
         """Put the one summary at the head; another one goes, which is folded into it."""
-        summary = Placed(Message("user", SUMMARY_MARK + text), None, "summary")
-        return self._with([summary, *(e for e in self.entries if e.made != "summary")])
+        summary = Placed(Message("user", SUMMARY_MARK + clean(text)), None, "summary")
+        gone = [place for place, entry in enumerate(self.entries) if entry.made == "summary"]
+        return self.without(gone)._with(0, summary)
 
     def record(self, id_: str, last: int) -> CompactedRecord:
         """Return what makes a thread show this conversation.
@@ -146,10 +200,13 @@ class Conversation:
         """Return the ordinals that it shows, rewritten or not."""
         return frozenset(entry.ordinal for entry in self.entries if entry.ordinal is not None)
 
-    def _with(self, entries: Sequence[Placed]) -> Conversation:
-        there = {entry.ordinal for entry in entries}
-        rewritten = {o: text for o, text in self.rewritten.items() if o in there}
-        return replace(self, entries=tuple(entries), rewritten=rewritten)
+    def _with(self, place: int, entry: Placed) -> Conversation:
+        """Put what a compaction made at a place."""
+        return replace(
+            self,
+            entries=(*self.entries[:place], entry, *self.entries[place:]),
+            measured=(*self.sizes[:place], size_of((entry.message,)), *self.sizes[place:]),
+        )
 
     def _kept(self) -> list[Range]:
         kept: list[Range] = []
@@ -174,6 +231,11 @@ class Conversation:
 def is_persons(entry: Placed) -> bool:
     """Whether a person wrote it: told by where it comes from, never by what it says."""
     return entry.message.role == "user" and entry.made is None
+
+
+def says_something(entry: Placed) -> bool:
+    """Whether there is anything in it but blanks; else it is not sent to a model."""
+    return bool(entry.message.text.strip()) or attachments_of(entry.message) > 0
 
 
 Measure = Callable[[Conversation], int]

@@ -3,7 +3,8 @@
 A message is one line, `role: text`; a call in it `name({"compact":"arguments"}) -> id`; a tool's
 result `tool: text (answering id)`. Lines are joined by line ends; four characters are a token, and
 each message costs four more (design: semantics, "Compaction"). Owns that rule, and how it is set
-right by what a provider counted. Refuses to know windows and what becomes of the figure.
+right by what a provider counted. What a model thought aloud is not sent back, and not counted.
+Refuses to know windows and what becomes of the figure.
 """
 
 from __future__ import annotations
@@ -61,10 +62,19 @@ def size_of(messages: Iterable[Message]) -> Size:
     """Measure messages."""
     characters = count = attachments = 0
     for message in messages:
-        characters += len(line_of(message))
+        characters += _characters_of(message)
         count += 1
         attachments += attachments_of(message)
     return Size(characters, count, attachments)
+
+
+def total(sizes: Sequence[Size]) -> Size:
+    """Add up sizes."""
+    return Size(
+        sum([size.characters for size in sizes]),
+        sum([size.messages for size in sizes]),
+        sum([size.attachments for size in sizes]),
+    )
 
 
 def tokens_of(messages: Iterable[Message]) -> int:
@@ -97,6 +107,17 @@ def attachments_of(message: Message) -> int:
     if isinstance(message.content, str):
         return 0
     return sum(block.get("type") != "text" for block in message.content)
+
+
+def _characters_of(message: Message) -> int:
+    """Return how long the line is, without making it where that would copy a text for nothing."""
+    if message.tool_calls or not isinstance(message.content, str):
+        return len(line_of(message))
+    length = len(message.role) + len(": ") + len(message.content)
+    if message.role != "tool":
+        return length
+    space = 1 if message.content else 0
+    return length + space + len("(answering )") + len(message.tool_call_id)
 
 
 def _call(call: ToolCall) -> str:

@@ -10,6 +10,7 @@ the ladders that have names. Refuses to know what a strategy does.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -48,6 +49,8 @@ class CompactionEnv:
         instructions: what whoever asked for it wants kept; empty where nobody did.
         usage: what its model calls cost.
         attempts: what each strategy that was asked came to.
+        limit: beyond how many tokens even what is never given up is cut; the target where that
+            is more.
     """
 
     conversation: Conversation
@@ -56,6 +59,7 @@ class CompactionEnv:
     instructions: str = ""
     usage: Usage = field(default_factory=Usage)
     attempts: list[Attempt] = field(default_factory=list)
+    limit: int = 0
 
     @property
     def tokens(self) -> int:
@@ -123,6 +127,18 @@ class Strategy:
     async def work(self, env: CompactionEnv) -> Conversation | None:
         """Make a smaller conversation, or none."""
         raise NotImplementedError
+
+
+def fewest(count: int, fits: Callable[[int], bool]) -> int:
+    """Return the fewest of a number of things with which something fits; all where it never does.
+
+    Asked a few times however many they are, for measuring costs.
+
+    Args:
+        count: how many there are; at least one.
+        fits: tells it of a number from 1 on. Contract: what fits with some fits with more.
+    """
+    return min(bisect_left(range(1, count + 1), True, key=fits) + 1, count)
 
 
 async def rest(env: CompactionEnv) -> None:
