@@ -5,11 +5,12 @@ Refuses to know who is told.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from treadle.compaction.ladder import Attempt
 from treadle.thread.history import Placed
+from treadle.thread.message import Usage
 
 Trigger: TypeAlias = Literal["threshold", "overflow", "manual"]
 CompactionOutcome: TypeAlias = Literal["completed", "declined", "failed", "cancelled"]
@@ -45,6 +46,7 @@ class Compacted:
         summary: what stands for what was before; empty where nothing does.
         gave_up: the messages that the model sees no more, as they are in the thread.
         error: why it failed.
+        usage: what its model calls cost, whatever it came to.
     """
 
     id: str
@@ -57,3 +59,4 @@ class Compacted:
     summary: str = ""
     gave_up: tuple[Placed, ...] = ()
     error: str = ""
+    usage: Usage = field(default_factory=Usage)
