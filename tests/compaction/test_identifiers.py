@@ -49,10 +49,10 @@ def test_what_a_summary_holds_is_not_said_again() -> None:
     assert lost(said("Use build_7."), ["- PROJ-77"], "build_7, for PROJ-77", 1_000) == []
 
 
-def test_what_is_too_much_is_left_out_the_oldest_first() -> None:
+def test_of_what_is_too_much_the_first_and_the_last_ones_stay() -> None:
     messages = said(*(f"Number {n} is {n}{n}{n}{n}." for n in range(10)))
     found = lost(messages, [], "", 100)
-    assert found == [f"- Number {n} is {n}{n}{n}{n}." for n in (5, 6, 7, 8, 9)]
+    assert found == [f"- Number {n} is {n}{n}{n}{n}." for n in (0, 1, 2, 8, 9)]
 
 
 def test_what_a_person_pasted_is_left_to_the_model() -> None:

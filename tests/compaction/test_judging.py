@@ -70,7 +70,9 @@ def test_what_comes_back_fits_into_what_is_allowed_too() -> None:
     text = judge(reply, persons=persons, most=900)
     named = Sections.read(text).lines["Identifiers"]
     assert len(text) <= 900 and CUT in text.splitlines()
-    assert named == tuple(f"- Part {n} is number PART-{n:04}." for n in range(51, 60))
+    assert named == tuple(
+        f"- Part {n} is number PART-{n:04}." for n in (0, 1, 2, 3, 4, 56, 57, 58, 59)
+    )
 
 
 def test_half_characters_of_a_reply_are_mended() -> None:

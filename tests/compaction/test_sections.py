@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.compaction.request import INSTRUCTIONS
 from treadle.compaction.sections import CUT, SECTIONS, Sections, fitted
 
 WHOLE = """\
@@ -50,7 +51,16 @@ def test_a_sentence_that_begins_with_the_name_of_a_section_is_no_heading() -> No
     assert set(Sections.read(reply).lines) == {"Work done"}
 
 
-@pytest.mark.parametrize("reply", ["", "HACKED", "I cannot help with that.", "## Objective\nNone."])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "HACKED",
+        "I cannot help with that.",
+        "## Objective\nNone.",
+        INSTRUCTIONS.partition("Under")[0],
+    ],
+)
 def test_a_reply_without_a_section_that_says_something_is_empty(reply: str) -> None:
     assert Sections.read(reply).is_empty
 

@@ -45,20 +45,29 @@ def lost(messages: Iterable[Message], earlier: Sequence[str], summary: str, most
         messages: what persons wrote of what is summarised, in order.
         earlier: the lines of identifiers of the summary that it takes the place of.
         summary: its text.
-        most: how many characters the lines may have, each with a line end; of more, the newest
-            are returned.
+        most: how many characters the lines may have, each with a line end. Of more, half of them
+            are what was named last, and half what was named first: what a conversation begins
+            with is often what it is about.
     """
+    named = list(dict.fromkeys([*earlier, *_lines(messages)]))
+    newest, held = _missing(reversed(named), summary, most // 2)
+    left = most - sum(len(line) + 1 for line in newest)
+    oldest, _ = _missing(named, held, left)
+    chosen = {*newest, *oldest}
+    return [line for line in named if line in chosen]
+
+
+def _missing(named: Iterable[str], held: str, most: int) -> tuple[list[str], str]:
+    """Return the first lines that name what is not held, as many as fit, and what then is held."""
     lines: list[str] = []
-    held = summary
-    left = most
-    for line in reversed([*earlier, *_lines(messages)]):
-        if left < LEAST_CHARACTERS:
+    for line in named:
+        if most < LEAST_CHARACTERS:
             break
-        if len(line) < left and any(not _holds(held, word) for word in identifiers(line)):
+        if len(line) < most and any(not _holds(held, word) for word in identifiers(line)):
             lines.append(line)
-            held = f"{line}\n{held}"
-            left -= len(line) + 1
-    return lines[::-1]
+            held = f"{held}\n{line}"
+            most -= len(line) + 1
+    return lines, held
 
 
 def _lines(messages: Iterable[Message]) -> Iterator[str]:

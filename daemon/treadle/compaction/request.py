@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treadle.compaction.fence import FIRST, MORE, fenced, signed
-from treadle.compaction.sections import NOTHING, SECTIONS
+from treadle.compaction.sections import HINTS, NOTHING
 from treadle.compaction.transcript import shortened
 
 # A wish for a summary is a sentence or two; a longer one would crowd out what it is about.
@@ -17,15 +17,7 @@ WISHES_CHARACTERS = 2_000
 # English has some three words for four tokens; a model that is told less says about enough.
 WORDS_OF_TOKEN = 0.6
 
-_WHAT = (
-    "what the person wants, and how they want it done",
-    "what was decided or found out, and why",
-    "what was done and with what result, failures too",
-    "names of files, ids, hashes, addresses, numbers: copied letter by letter, one a line, each "
-    "with what it is",
-    "what is still to be done or answered",
-)
-_HEADINGS = "\n".join(f"## {name}\n({what})" for name, what in zip(SECTIONS, _WHAT, strict=True))
+_HEADINGS = "\n".join(f"## {name}\n{hint}" for name, hint in HINTS.items())
 
 INSTRUCTIONS = f"""\
 You keep the record of a conversation between a person and an assistant. The assistant goes on \

@@ -10,9 +10,18 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-OBJECTIVE = "Objective"
 IDENTIFIERS = "Identifiers"
-SECTIONS = (OBJECTIVE, "Decisions", "Work done", IDENTIFIERS, "Outstanding")
+
+# Each with what is to be said in it, as whoever writes it is told.
+HINTS = {
+    "Objective": "(what the person wants, and how they want it done)",
+    "Decisions": "(what was decided or found out, and why)",
+    "Work done": "(what was done and with what result, failures too)",
+    IDENTIFIERS: "(names of files, ids, hashes, addresses, numbers: copied letter by letter, one "
+    "a line, each with what it is)",
+    "Outstanding": "(what is still to be done or answered)",
+}
+SECTIONS = tuple(HINTS)
 
 # What an empty section says.
 NOTHING = "Nothing."
@@ -119,4 +128,6 @@ def _heading(line: str) -> tuple[str, str] | None:
 
 
 def _said(lines: Iterable[str]) -> tuple[str, ...]:
-    return tuple(line for line in lines if line != CUT and not _EMPTY.fullmatch(line))
+    """Return what is said in some lines; a model may well repeat what it was told to write."""
+    ours = (CUT, *HINTS.values())
+    return tuple(line for line in lines if line not in ours and not _EMPTY.fullmatch(line))
