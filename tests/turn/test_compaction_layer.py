@@ -223,6 +223,7 @@ async def test_a_window_that_overflows_whatever_goes_ends_in_an_error_after_two_
     assert raised.value.__cause__ is OVERFLOW
     assert raised.value.data["window"] == WINDOW
     assert 0 < raised.value.data["overhead_tokens"] < WINDOW
+    assert [(done.stop_reason, done.steps) for done in talk.done] == [("error", 1)]
     # The thread takes the next prompt.
     assert (await talk.say("Again?", "Fine.")).requests
     assert talk.done[-1].text == "Fine."
@@ -541,6 +542,17 @@ async def test_whoever_asks_for_less_gets_less_also_where_there_is_room(
         ended = await talk.compactor.run(thread, overhead=10, trigger="manual")
     assert ended.outcome == "declined" and ended.tokens_after == ended.tokens_before
     assert {end.outcome for end in talk.ends} == {"completed", "declined"}
+
+
+async def test_a_ladder_that_leaves_nothing_is_declined(thread: Thread) -> None:
+    async def empty(env: CompactionEnv) -> None:
+        env.conversation = env.conversation.without(range(len(env.conversation.entries)))
+
+    talk = Talk(thread, empty)
+    await filled(thread)
+    model = await talk.say("And?", "Fine.")
+    assert [end.outcome for end in talk.ends] == ["declined"]
+    assert model.requests[0].messages[-1].text == "And?"
 
 
 async def test_a_turn_without_a_thread_is_left_alone() -> None:

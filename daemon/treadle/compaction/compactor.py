@@ -88,13 +88,17 @@ class Compactor:
         return self._reckon(self._conversation(thread), thread, overhead)
 
     def is_due(self, thread: Thread, overhead: int) -> bool:
-        """Tell whether a conversation is to be compacted before it is sent."""
+        """Tell whether a conversation is to be compacted before it is sent; else it fits.
+
+        Raises:
+            ContextOverflow: what is sent beside it is more than the window alone.
+        """
         found = self.reckon(thread, overhead)
+        if found.overhead > self._window:
+            raise self.overflow(thread, overhead)
         if found.tokens < self._settings.triggers_at(self._window):
             self._rests_until = 0
             return False
-        if found.overhead > self._window:
-            return False  # Whatever is given up, it does not fit.
         return found.tokens >= self._rests_until or found.tokens > self._window
 
     def require_room(self, thread: Thread, overhead: int) -> None:
@@ -232,7 +236,9 @@ class _Run:
     async def commit(self) -> CompactionOutcome:
         """Let what the ladder made count, where it is strictly smaller."""
         after = self.env.conversation
-        if self._found.measure(after) >= self._found.measure(self._before):
+        is_smaller = self._found.measure(after) < self._found.measure(self._before)
+        # Whatever somebody's own ladder does, a model is asked something.
+        if not (is_smaller and after.entries):
             return "declined"
         # Looked up before the thread lets go of them.
         self._gave_up = self._originals(after)

@@ -61,13 +61,15 @@ class Compaction:
         overhead = await self._overhead(env)
         if self._compactor.is_due(thread, overhead):
             await self._compact(env, thread, overhead, "threshold")
-        self._compactor.require_room(thread, overhead)
+            self._compactor.require_room(thread, overhead)
+        calls, strikes = env.model_calls, 0
         refused = await self._call(env)
-        strikes = 0
         while refused is not None:
             self._compactor.learn(refused)
             compacted = await self._compact(env, thread, overhead, "overflow")
             if compacted.outcome == "completed":
+                # It is the same call that is made again, also where a turn's calls are counted.
+                env.model_calls = calls
                 refused = await self._call(env)
             if refused is None:
                 return
@@ -77,14 +79,12 @@ class Compaction:
 
     async def _call(self, env: Env) -> ContextOverflow | None:
         """Pass the env inwards; return the overflow where that was all that came of it."""
-        calls, said = env.model_calls, (env.deltas, env.placed)
+        said = (env.deltas, env.placed)
         try:
             await self._app(env)
         except ContextOverflow as overflow:
             if (env.deltas, env.placed) != said:
                 raise
-            # It is the same call that is made again, also where a turn's calls are counted.
-            env.model_calls = calls
             return overflow
         return None
 
