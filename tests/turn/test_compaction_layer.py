@@ -544,6 +544,74 @@ async def test_whoever_asks_for_less_gets_less_also_where_there_is_room(
     assert {end.outcome for end in talk.ends} == {"completed", "declined"}
 
 
+async def test_an_agents_own_layer_sees_one_pass_where_a_call_is_made_once_more(
+    thread: Thread,
+) -> None:
+    seen: list[int] = []
+
+    class Watch:
+        def __init__(self, app: App[Env]) -> None:
+            self._app = app
+
+        async def __call__(self, env: Env) -> None:
+            seen.append(len(env.messages))
+            await self._app(env)
+            seen.append(len(env.messages))
+
+    talk = Talk(thread)
+    await filled(thread, 200)
+    model = Scripted([Reply(error=OVERFLOW), "Fine."])
+    agent = default_agent(
+        thread=thread,
+        instructions="Be brief.",
+        max_turns=1,
+        tools=[look],
+        sandbox=VirtualSandbox(),
+        completion=model,
+        own_layers=[(Watch, {})],
+        compactor=talk.compactor,
+    )
+    env = await agent.start("And?")
+    assert seen == [10, len(model.requests[1].messages) + 1] and len(env.messages) == seen[1]
+    # It costs none of the model calls that a prompt may make.
+    assert env.stop_reason is None and len(talk.ends) == 1
+
+
+async def test_a_script_compacts_a_thread_that_it_names_by_its_path(tmp_path: Path) -> None:
+    told: list[Compacted] = []
+    compactor = Compactor(
+        settings=CompactionSettings(), window=300, ladder=slide(), tell=lambda _: None
+    )
+    model = Scripted(["a" * 100] * 6)
+    agent = (
+        Agent()
+        .use(SessionLog, path=tmp_path / "chat.jsonl")
+        .use(Compaction, compactor=compactor)
+        .run(model)
+        .on("compacted", lambda _, ended: told.append(ended))
+    )
+    for number in range(6):
+        await agent.start(f"{number}{'q' * 100}")
+    assert told and {ended.outcome for ended in told} == {"completed"}
+    assert all(size_of_request(model, number) <= 300 for number in range(6))
+    gone = [one.message.text for ended in told for one in ended.gave_up]
+    assert gone[0] == "0" + "q" * 100
+
+
+async def test_a_cancel_of_what_was_asked_for_leaves_everything_as_it_was(thread: Thread) -> None:
+    ladder = Awaiting(9)
+    talk = Talk(thread, ladder)
+    await filled(thread)
+    before = thread.view()
+    run = asyncio.create_task(talk.compactor.run(thread, overhead=10, trigger="manual"))
+    await ladder.begun.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert [end.outcome for end in talk.ends] == ["cancelled"]
+    assert thread.view() == before and thread.compaction is None
+
+
 async def test_a_ladder_that_leaves_nothing_is_declined(thread: Thread) -> None:
     async def empty(env: CompactionEnv) -> None:
         env.conversation = env.conversation.without(range(len(env.conversation.entries)))
