@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from treadle.compaction.counting import tokens_of
+from hypothesis import given
+
+from compaction.any_conversation import talks
+from treadle.compaction.counting import Size, line_of, size_of, tokens_of, total
 from treadle.thread.message import Message, ToolCall
 
 
@@ -23,3 +26,14 @@ def test_the_reference_numbers_are_met() -> None:
     before = reference()
     before[3] = Message("tool", "p" * 95, tool_call_id="tc1")
     assert tokens_of(before) == 4111
+
+
+@given(talks())
+def test_a_size_is_that_of_the_lines_and_sizes_add_up(messages: list[Message]) -> None:
+    lines = [line_of(message) for message in messages]
+    size = size_of(messages)
+    assert size.characters == sum(map(len, lines))
+    assert size == total([size_of((message,)) for message in messages])
+    assert Size(size.characters, size.messages).tokens == (
+        len("\n".join(lines)) // 4 + 4 * len(messages)
+    )
