@@ -75,6 +75,16 @@ def test_what_comes_back_fits_into_what_is_allowed_too() -> None:
     )
 
 
+def test_what_a_reply_leaves_out_altogether_stands_as_it_was() -> None:
+    earlier = judge(
+        "## Objective\nMend the roof.\n## Decisions\nNew tiles.\n## Work done\nA start."
+    )
+    cut_short = judge("## Objective\nMend all of it.\n## Decisions\nNothing.", earlier=earlier)
+    lines = Sections.read(cut_short).lines
+    assert lines["Objective"] == ("Mend all of it.",)
+    assert lines["Decisions"] == () and lines["Work done"] == ("A start.",)
+
+
 def test_half_characters_of_a_reply_are_mended() -> None:
     judge("## Objective\nMend \ud800 it.").encode()
 

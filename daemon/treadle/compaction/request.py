@@ -20,8 +20,8 @@ WORDS_OF_TOKEN = 0.6
 _HEADINGS = "\n".join(f"## {name}\n{hint}" for name, hint in HINTS.items())
 
 INSTRUCTIONS = f"""\
-You keep the record of a conversation between a person and an assistant. The assistant goes on \
-with nothing but your record, so what you leave out is lost.
+You keep the record of a conversation between a person and an assistant. Of what you \
+are shown the assistant goes on with nothing but your record, so what you leave out is lost.
 
 Answer with these five headings in this order, each on a line of its own, and short sentences or \
 list items under each:
