@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from treadle.agents.options import SessionOptions
-from treadle.errors import StorageDegraded, TreadleError
+from treadle.errors import McpFailed, StorageDegraded, TreadleError
 from treadle.mcp.session_servers import SessionServers
 from treadle.mcp.status import ServerEnd, ServerStatus
 from treadle.runtime.opened import Opened, Released, Terms, open_session
@@ -93,6 +93,16 @@ class Holding:
     def servers(self) -> SessionServers | None:
         """The MCP servers, while something is held."""
         return self.opened.servers if self.opened else None
+
+    def servers_for(self, wanted: str) -> SessionServers:
+        """Return the MCP servers, to ask one of them.
+
+        Raises:
+            McpFailed: nothing is held.
+        """
+        if self.servers is None:
+            raise McpFailed("the session has no MCP servers now; open it first", server=wanted)
+        return self.servers
 
     @property
     def storage(self) -> Storage:

@@ -59,7 +59,9 @@ async def list_prompts(params: McpAskParams, peer: Peer) -> McpPromptsResult:
         McpFailed: the one that is named does not answer.
     """
     session = await _opened(pair_of(params), peer)
-    found, failed = await _ask(params, peer, session.mcp_prompts)
+    found, failed = await _ask(
+        params, peer, lambda server: session.mcp_servers(server).prompts(server)
+    )
     infos = [info for server, prompts in found for info in prompt_infos(server, prompts)]
     return McpPromptsResult(prompts=infos, failed=failed)
 
@@ -72,7 +74,8 @@ async def get_prompt(params: McpPromptParams, peer: Peer) -> McpPromptResult:
         McpFailed: there is no such server or prompt, or it does not answer.
     """
     session = await _opened(pair_of(params), peer)
-    said = await session.mcp_prompt(params.server, params.name, params.arguments)
+    servers = session.mcp_servers(params.server)
+    said = await servers.prompt(params.server, params.name, params.arguments)
     return McpPromptResult(messages=await asyncio.to_thread(prompt_messages, said))
 
 
@@ -84,7 +87,9 @@ async def list_resources(params: McpAskParams, peer: Peer) -> McpResourcesResult
         McpFailed: the one that is named does not answer.
     """
     session = await _opened(pair_of(params), peer)
-    found, failed = await _ask(params, peer, session.mcp_resources)
+    found, failed = await _ask(
+        params, peer, lambda server: session.mcp_servers(server).resources(server)
+    )
     infos = [info for server, listed in found for info in resource_infos(server, listed)]
     return McpResourcesResult(resources=infos, failed=failed)
 
