@@ -9,7 +9,7 @@ import pytest
 
 from support.model_peer import model_peer
 from support.model_server import Answer
-from support.vendor_replies import OVERFLOWS, QUOTAS, RATE_LIMITS, REPLIES, VendorReply
+from support.vendor_replies import REPLIES, VendorReply, told
 from treadle.errors import (
     ContextOverflow,
     ModelAuth,
@@ -27,39 +27,38 @@ def _nothing_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_each_vendors_reply_is_told_as_what_it_is() -> None:
     answers = [Answer(status=reply.status, error=reply.text) for reply in REPLIES]
-    told = {}
-    async with model_peer(*answers) as peer:
-        for reply in REPLIES:
-            with pytest.raises(ModelError) as raised:
-                await peer.ask()
-            told[_name(reply)] = (type(raised.value), raised.value.data, raised.value.may_pass)
-    assert told == {_name(reply): (reply.kind, reply.data, reply.may_pass) for reply in REPLIES}
+    assert await _told(REPLIES, answers) == _expected(REPLIES)
+
+
+async def test_what_calls_for_another_deed_is_told_as_such_also_inside_a_stream() -> None:
+    kinds = ("overflow", "slow_down", "too_large_alone", "quota")
+    replies = [reply for reply in told(*kinds) if not isinstance(reply.body, str)]
+    answers = [Answer("Half a", raw_events=[_event(reply.body)]) for reply in replies]
+    assert await _told(replies, answers) == _expected(replies)
 
 
 def test_the_table_holds_the_replies_of_many_vendors() -> None:
     assert len(REPLIES) >= 80
-    assert len({_name(reply) for reply in REPLIES}) == len(REPLIES)
+    assert len({str(reply) for reply in REPLIES}) == len(REPLIES)
     assert len({reply.vendor.partition("-")[0] for reply in REPLIES}) >= 30
-    assert {reply.status for reply in OVERFLOWS} == {400, 402, 413, 422, 429, 500}
+    assert {reply.status for reply in told("overflow")} == {400, 402, 413, 422, 429, 500}
 
 
-async def test_what_calls_for_another_deed_is_told_as_such_also_inside_a_stream() -> None:
-    replies = [
-        reply for reply in (*OVERFLOWS, *RATE_LIMITS, *QUOTAS) if not isinstance(reply.body, str)
-    ]
-    told = {}
-    async with model_peer(
-        *(Answer("Half a", raw_events=[_event(r.body)]) for r in replies)
-    ) as peer:
+Told = dict[str, tuple[type[ModelError], dict[str, Any], bool]]
+
+
+async def _told(replies: list[VendorReply], answers: list[Answer]) -> Told:
+    seen: Told = {}
+    async with model_peer(*answers) as peer:
         for reply in replies:
             with pytest.raises(ModelError) as raised:
                 await peer.ask()
-            told[_name(reply)] = (type(raised.value), raised.value.data, raised.value.may_pass)
-    assert told == {_name(reply): (reply.kind, reply.data, reply.may_pass) for reply in replies}
+            seen[str(reply)] = (type(raised.value), raised.value.data, raised.value.may_pass)
+    return seen
 
 
-def _name(reply: VendorReply) -> str:
-    return f"{reply.vendor} {reply.status} {reply.kind.__name__}{' may pass' * reply.may_pass}"
+def _expected(replies: list[VendorReply]) -> Told:
+    return {str(reply): (reply.kind, reply.data, reply.may_pass) for reply in replies}
 
 
 def _event(body: Any) -> str:
@@ -142,7 +141,7 @@ async def test_a_window_that_is_full_in_mid_answer_cuts_it_short() -> None:
 
 async def test_the_window_that_a_reply_names_is_known_from_then_on() -> None:
     assert windows.window_of("m") is None
-    await _failure(Answer(status=400, error=OVERFLOWS[0].text))
+    await _failure(Answer(status=400, error=told("overflow")[0].text))
     assert windows.window_of("m") == 8192
 
 
