@@ -78,6 +78,10 @@ def test_a_ladder_that_ends_locally_reaches_the_limit_or_leaves_nothing_to_cut(
         assert not large
     if made.task is not None and made.entries[made.task].ordinal in made.rewritten:
         assert not large - {made.task}, "the person's newest text is the last that is cut"
+        assert before.task is not None
+        entries = list(made.entries)
+        entries[made.task] = before.entries[before.task]
+        assert one.measure(Conversation(tuple(entries), {})) > limit, "it had to be"
 
 
 async def _told(thread: Thread, story: list[Round]) -> None:

@@ -50,10 +50,10 @@ class Conversation:
         keep_steps: int = KEEP_STEPS,
     ) -> Conversation:
         """Take what `History.view` shows, and the compaction that it shows it by."""
-        there = {entry.ordinal for entry in entries}
-        texts = compaction.rewritten if compaction else {}
-        through = compaction.through if compaction else -1
-        rewritten = {o: text for o, text in texts.items() if o in there and o <= through}
+        if compaction is None or not compaction.rewritten:
+            return cls(tuple(entries), {}, keep_steps)
+        there = {entry.ordinal for entry in entries if (entry.ordinal or 0) <= compaction.through}
+        rewritten = {o: text for o, text in compaction.rewritten.items() if o in there}
         return cls(tuple(entries), rewritten, keep_steps)
 
     @cached_property
