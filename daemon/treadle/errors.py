@@ -23,7 +23,7 @@
     │       ├── ModelUnreachable {status?}
     │       ├── ModelRefusedRequest {status}
     │       ├── ModelStreamBroken {partial}
-    │       └── ContextOverflow {overhead_tokens, window}
+    │       └── ContextOverflow {overhead_tokens, window, asked_tokens?}
     └── ConfigurationError       a library call, a flag or a file that cannot be right
 
 Clients switch on `reason`, tests on codes, nobody on message text.
@@ -306,11 +306,21 @@ class ModelStreamBroken(ModelError):
 
 
 class ContextOverflow(ModelError):
-    """The conversation is larger than the model's window."""
+    """The conversation is larger than the model's window.
+
+    `window` and `asked_tokens` are what the endpoint counted, where it said so.
+    """
 
     reason = "context_overflow"
 
     def __init__(
-        self, message: str, *, overhead_tokens: int | None = None, window: int | None = None
+        self,
+        message: str,
+        *,
+        overhead_tokens: int | None = None,
+        window: int | None = None,
+        asked_tokens: int | None = None,
     ) -> None:
-        super().__init__(message, overhead_tokens=overhead_tokens, window=window)
+        super().__init__(
+            message, overhead_tokens=overhead_tokens, window=window, asked_tokens=asked_tokens
+        )

@@ -152,7 +152,6 @@ def test_a_home_folder_is_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         ("fetch_allow: ['2606::1']", "line 2: fetch_allow holds '2606::1', which is an address"),
         ("fetch_allow: [0x7f.1]", "line 2: fetch_allow holds '0x7f.1', which is no name of a host"),
         ("fetch_allow: [a.example, A.example.]", "line 2: fetch_allow names a.example twice"),
-        ("compaction: {}", "line 2: compaction is not supported by this version"),
         ("description: 2024-01-01", "line 2: description must be text, not 2024-01-01; put it in"),
         ("description:", "line 2: description must be text, not nothing"),
         ('description: "\\ud800"', "description must not hold half of a surrogate pair"),

@@ -8,7 +8,7 @@ import pytest
 
 from treadle.agents.config import Config, ModelSettings
 from treadle.agents.definition import AgentDefinition
-from treadle.agents.model_choice import choose_model
+from treadle.agents.model_choice import choose_model, summary_model
 from treadle.errors import NoModel
 from treadle.models.spec import EMBEDDED, ModelSpec
 
@@ -159,3 +159,26 @@ def test_no_mixture_sends_a_key_to_an_endpoint_it_was_not_written_for() -> None:
             "env's": spec.base_url == env_endpoint,
         }
         assert allowed[spec.api_key], (agent, config, environ, spec)
+
+
+SCRIPTED = ModelSpec("scripted", "scripted:/a.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("spec", "named", "chosen"),
+    [
+        (_at("m", A, "k"), None, _at("m", A, "k")),
+        (_at("m", A, "k"), "m", _at("m", A, "k")),
+        (_at("m", A, "k"), "small", _at("small", A, "k")),
+        (_at("m", A, "k"), "embedded", EMBEDDED),
+        (_at("m", A, "k"), "scripted:/a.jsonl", SCRIPTED),
+        # What tells nobody anything has no summaries written elsewhere.
+        (EMBEDDED, "small", EMBEDDED),
+        (SCRIPTED, "small", SCRIPTED),
+        (EMBEDDED, "scripted:/a.jsonl", SCRIPTED),
+    ],
+)
+def test_summaries_are_written_at_the_models_own_endpoint(
+    spec: ModelSpec, named: str | None, chosen: ModelSpec
+) -> None:
+    assert summary_model(spec, named) == chosen

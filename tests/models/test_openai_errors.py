@@ -38,7 +38,7 @@ Kind = type[ModelError]
     [
         (400, {"message": "bad"}, ModelRefusedRequest, {"status": 400}),
         (401, {"message": "no"}, ModelAuth, {"status": 401}),
-        (402, {"message": "no money"}, ModelRefusedRequest, {"status": 402}),
+        (402, {"message": "no money"}, ModelRateLimited, {}),
         (403, {"message": "no"}, ModelAuth, {"status": 403}),
         (404, {"message": "no such model"}, ModelRefusedRequest, {"status": 404}),
         (408, {"message": "slow"}, ModelUnreachable, {"status": 408}),
@@ -71,7 +71,7 @@ async def test_each_status_has_its_error(
             {"message": "This model's maximum context length is 8192 tokens. However, you ..."},
             8192,
         ),
-        (400, {"message": "prompt is too long: 210000 tokens > 200000 maximum"}, None),
+        (400, {"message": "prompt is too long: 210000 tokens > 200000 maximum"}, 200_000),
         (
             400,
             {
@@ -86,7 +86,8 @@ async def test_each_status_has_its_error(
         (400, {"message": "The input token count exceeds the maximum number of tokens"}, None),
         (400, {"message": "This model's maximum prompt length is 131,072 but ..."}, 131072),
         (400, {"message": "Input is too long for requested model."}, None),
-        (422, {"message": "prompt too large for model with 32768 maximum context length"}, None),
+        (422, {"message": "prompt too large for model with 32768 maximum context length"}, 32768),
+        (429, {"message": "maximum context length is 10240 tokens"}, 10240),
         (500, {"message": "Context size has been exceeded."}, None),
         (413, "Payload Too Large", None),
     ],
@@ -103,7 +104,6 @@ async def test_a_conversation_that_is_too_long_is_told_as_such(
     ("status", "error"),
     [
         (429, {"message": "Request too large for m on tokens per min (TPM): Limit 30000"}),
-        (429, {"message": "maximum context length is 10 tokens"}),
         (413, {"message": "Request too large on tokens per minute", "code": "rate_limit_exceeded"}),
         (413, {"message": "on tokens per minute (TPM): Limit 6000, Requested 7000"}),
     ],

@@ -11,7 +11,7 @@ from support.daemon import Daemon, RpcError, daemon
 from support.documents import seen
 from support.model_server import Answer, ModelServer, Request, last_user_text
 from support.noise import LARGE_CHARACTERS, OK, Frame, NoisyEditor
-from support.person import on, pair
+from support.person import on, pair, write_config
 from support.process import linux_only, peak_resident_bytes, resident_bytes
 from support.waiting import PATIENCE_SECONDS
 
@@ -111,7 +111,8 @@ async def _seen(client: Daemon, uri: str, instance: str) -> str:
 async def test_ten_thousand_frames_of_noise_are_answered_and_leave_nothing_behind(
     serving: Callable[..., tuple[str, str]],
 ) -> None:
-    # Documents of any size are compared, so a link has to carry them.
+    # Documents of any size are compared, so a link and a window have to take them.
+    write_config("[compaction]\nwindow = 20_000_000\n")
     program = serving(
         "from treadle.server.handlers import sessions",
         "sessions.MAX_DOCUMENT_CHARACTERS = 1 << 30",

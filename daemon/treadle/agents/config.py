@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from treadle.agents import checks
+from treadle.agents import checks, compaction_keys
+from treadle.agents.compaction_keys import CompactionKeys
 from treadle.agents.servers import declarations
-from treadle.errors import InvalidAgent
+from treadle.errors import ConfigurationError, InvalidAgent
 from treadle.mcp.declaration import ServerDeclaration
 from treadle.models.spec import DEFAULT_TIMEOUT_SECONDS
 from treadle.secrets import SECRET_CHARACTERS, too_short
@@ -96,6 +97,7 @@ class Config:
         notices: what the file says in vain.
         search: who is asked for search results; None where nobody is.
         mcp_servers: the MCP servers that agents may name.
+        compaction: how conversations are compacted, where an agent says nothing of it.
     """
 
     models: ModelSettings = field(default_factory=ModelSettings)
@@ -105,6 +107,7 @@ class Config:
     notices: tuple[str, ...] = ()
     search: SearchBackend | None = None
     mcp_servers: tuple[ServerDeclaration, ...] = ()
+    compaction: CompactionKeys = field(default_factory=CompactionKeys)
 
 
 def parse_config(path: Path, data: bytes) -> Config:
@@ -157,6 +160,7 @@ _TABLES: dict[str, dict[str, checks.Check]] = {
         "api_key_env": checks.variable,
         "header": checks.header,
     },
+    "compaction": compaction_keys.KEYS,
 }
 
 # Tables of capabilities that are still to come.
@@ -191,7 +195,22 @@ def _config(tables: dict[str, Any]) -> Config:
         ),
         _search(_checked(tables, "search")),
         _servers(tables.get(_SERVERS, {})),
+        _compaction(_checked(tables, "compaction")),
     )
+
+
+def _compaction(said: dict[str, Any]) -> CompactionKeys:
+    """Take what the table says, if that can be so.
+
+    Raises:
+        ValueError: its keys contradict each other.
+    """
+    keys = CompactionKeys(said)
+    try:
+        keys.over(CompactionKeys())
+    except ConfigurationError as error:
+        raise ValueError(f"[compaction] {error.message}") from error
+    return keys
 
 
 def _servers(tables: Any) -> tuple[ServerDeclaration, ...]:

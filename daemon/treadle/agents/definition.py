@@ -5,11 +5,15 @@ Owns the fields and their defaults; refuses to know where they were written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from treadle.agents.compaction_keys import CompactionKeys
 from treadle.agents.servers import Declared, name_of
+from treadle.compaction.ladder import CompactionEnv
+from treadle.compaction.summariser import Summariser
 from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.expansion import secret_variables
 from treadle.permissions.modes import PermissionMode
@@ -19,6 +23,9 @@ from treadle.tools.tool import CallEnv, Tool
 from treadle.turn.env import Env
 
 SandboxKind: TypeAlias = Literal["virtual", "local"]
+
+LadderFactory: TypeAlias = Callable[[Summariser], App[CompactionEnv]]
+"""Builds a ladder for one turn, on whatever writes its summaries."""
 
 # The source of an agent that has no file.
 BUILT_IN = "built-in"
@@ -52,10 +59,12 @@ class AgentDefinition:
         mcp_tools: the whole names of the only tools of theirs that it has; None for all.
         skills: the names of its skills, which lie in the config folder.
         max_turns: how many model calls one prompt may make.
+        compaction: what its file says of that; configuration decides the rest.
         source: its file's path, or `built-in`.
         own_tools: tools that it brings, beside the built-in ones.
         own_layers: layers that it brings, outermost first.
         own_pipeline: what calls of its tools run through, where it brings that.
+        own_ladder: builds what its conversations are compacted by, where it brings that.
         workspace: the folder of the project that it belongs to; None where it is the person's.
     """
 
@@ -75,10 +84,12 @@ class AgentDefinition:
     mcp_tools: tuple[str, ...] | None = None
     skills: tuple[str, ...] = ()
     max_turns: int | None = None
+    compaction: CompactionKeys = field(default_factory=CompactionKeys)
     source: str = BUILT_IN
     own_tools: tuple[Tool, ...] = ()
     own_layers: tuple[OwnLayer, ...] = ()
     own_pipeline: App[CallEnv] | None = None
+    own_ladder: LadderFactory | None = None
     workspace: Path | None = None
 
     @property

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from treadle.agents import checks
-from treadle.agents.definition import AgentDefinition, OwnLayer
+from treadle.agents.definition import AgentDefinition, LadderFactory, OwnLayer
 from treadle.agents.markdown import check_together, checked
 from treadle.agents.own_layer import Guarded
 from treadle.errors import ConfigurationError
@@ -41,6 +41,8 @@ class Definition:
             agent's permissions never allow is not told to the model.
         pipeline: what each call of a tool runs through, in place of `tools.pipeline.default_stack`;
             one without `Permit` asks nobody and refuses nothing. Sub-agents keep the default.
+        ladder: called with what writes summaries, for each turn; returns what its conversations
+            are compacted by, in place of the ladder that `compaction` names.
         keys: those of front matter: description, model, permissions, sandbox, cwd, tools and so on.
 
     Raises:
@@ -53,6 +55,7 @@ class Definition:
         *,
         own_tools: Sequence[Tool] = (),
         pipeline: App[CallEnv] | None = None,
+        ladder: LadderFactory | None = None,
         **keys: Any,
     ) -> None:
         try:
@@ -64,7 +67,10 @@ class Definition:
             raise ConfigurationError(str(error)) from error
         if not (pipeline is None or callable(pipeline)):
             raise ConfigurationError("pipeline must be what default_stack().build() returns")
+        if not (ladder is None or callable(ladder)):
+            raise ConfigurationError("ladder must be a function that takes a summariser")
         self._pipeline = pipeline
+        self._ladder = ladder
         self._layers: list[tuple[LayerFactory[Env], dict[str, Any]]] = []
 
     def use(self, layer: LayerFactory[Env], /, **options: Any) -> Self:
@@ -93,6 +99,7 @@ class Definition:
             source=source,
             own_tools=self._tools,
             own_pipeline=self._pipeline,
+            own_ladder=self._ladder,
             own_layers=tuple(
                 OwnLayer(Guarded, {"own": layer, "made_with": options, "source": source})
                 for layer, options in self._layers

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, get_args
 
-from treadle.agents import checks, servers
+from treadle.agents import checks, compaction_keys, servers
 from treadle.agents.definition import AgentDefinition, SandboxKind
 from treadle.agents.front_matter import (
     Entry,
@@ -68,10 +68,8 @@ _CHECKS: dict[str, checks.Check] = {
     "mcp_allow": servers.allowed,
     "skills": skill_names,
     "max_turns": checks.count,
+    "compaction": compaction_keys.declared,
 }
-
-# Keys of capabilities that are still to come: named, so that nobody believes they work.
-_LATER = ("compaction",)
 
 
 def checked(key: str, value: Any) -> Any:
@@ -81,7 +79,7 @@ def checked(key: str, value: Any) -> Any:
         ValueError: there is no such key, or it cannot hold this; what is valid is named.
     """
     if key not in _CHECKS:
-        raise ValueError(checks.unknown_key(key, _CHECKS, _LATER))
+        raise ValueError(checks.unknown_key(key, _CHECKS))
     try:
         return _CHECKS[key](value)
     except ValueError as error:

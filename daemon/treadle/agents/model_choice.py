@@ -8,7 +8,7 @@ Owns that order. Refuses to know how a model is reached.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from treadle.agents.config import Config
@@ -52,6 +52,20 @@ def choose_model(
         _key(sources, base_url, environ),
         config.models.timeout_seconds,
     )
+
+
+def summary_model(spec: ModelSpec, named: str | None) -> ModelSpec:
+    """Return the model that writes summaries: another one at the same endpoint, or the same.
+
+    Args:
+        spec: what answers for the agent; where that sends nothing anywhere, no summary does.
+        named: the name of the other model.
+    """
+    if named is None or spec.model == named:
+        return spec
+    if is_local(named):
+        return EMBEDDED if named == EMBEDDED.model else ModelSpec("scripted", named)
+    return spec if spec.kind != "endpoint" else replace(spec, model=named)
 
 
 def named_model(

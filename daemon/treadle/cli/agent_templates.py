@@ -40,6 +40,8 @@ description: {description}
 # mcp_allow: [wiki__search]       # tools of theirs that need no other permission
 # skills: [triage]                # folders with a SKILL.md in skills/, beside agents/
 # max_turns: 25                   # model calls of one prompt
+# compaction: {ladder: faithful}  # | cheapest; window, compact_at, compact_to, keep_steps and
+#                                 # summary_model: when a long conversation is shortened, and how
 ---
 Say here what the agent is and how it should answer.
 A line `@include shared/tone.md`, not indented, stands for what that file says.

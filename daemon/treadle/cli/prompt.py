@@ -102,6 +102,9 @@ def _print_event(method: str, params: dict[str, Any]) -> None:
         tell(f"[{params['name']} {arguments}]")
     elif method == "session/retrying":
         tell(f"treadle: {params['reason']}; trying again in {params['retryInSeconds']:.0f} s")
+    elif method == "session/compacted" and params["outcome"] == "completed":
+        tokens = params["tokens"]
+        tell(f"treadle: compacted from {tokens['before']:,} to {tokens['after']:,} tokens")
 
 
 def _print_task(method: str, params: dict[str, Any]) -> None:

@@ -8,7 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from treadle.protocol import agents, client, editor, lifecycle, mcp, notifications, sessions
+from treadle.protocol import (
+    agents,
+    client,
+    compaction,
+    editor,
+    lifecycle,
+    mcp,
+    notifications,
+    sessions,
+)
 from treadle.protocol.base import Empty, WireStruct
 
 PROTOCOL_VERSION = 1
@@ -56,6 +65,13 @@ _ROWS = (
     Method(
         "session/cancel", "request", sessions.CancelParams, sessions.CancelResult, without_id=True
     ),
+    Method(
+        "session/compact",
+        "request",
+        compaction.CompactParams,
+        compaction.CompactResult,
+        lane=True,
+    ),
     Method("session/close", "request", sessions.CloseParams, sessions.CloseResult, without_id=True),
     Method("session/list", "request", sessions.ListParams, sessions.ListResult),
     Method("session/read", "request", sessions.ReadParams, sessions.ReadResult),
@@ -73,6 +89,8 @@ _ROWS = (
     Method("session/toolResult", "event", notifications.ToolResultNotification),
     Method("session/toolProgress", "event", notifications.ToolProgressNotification),
     Method("session/retrying", "event", notifications.RetryingNotification),
+    Method("session/compacting", "event", compaction.CompactingNotification),
+    Method("session/compacted", "event", compaction.CompactedNotification),
     Method("session/done", "event", notifications.DoneNotification),
     Method("mcp/status", "event", mcp.McpStatusNotification),
     Method(

@@ -13,12 +13,14 @@ from types import TracebackType
 from typing import Self
 
 from treadle.agents.options import SessionOptions
+from treadle.compaction.told import Compacted, Compacting
 from treadle.errors import ConfigurationError
 from treadle.folders import find_folders
 from treadle.mcp.status import ServerStatus
 from treadle.models.completion import Delta
 from treadle.permissions.modes import PermissionMode
 from treadle.runtime import session as in_runtime
+from treadle.runtime.compacting import CompactionAsked
 from treadle.runtime.outbox import Pair, SessionEvent, StateChanged, TurnEnded
 from treadle.runtime.prompt import Outcome, Prompt, Steered, WhenBusy
 from treadle.runtime.runtime import Runtime
@@ -41,6 +43,8 @@ _NAMES: dict[type, str] = {
     ToolProgressed: "tool_progress",
     ToolResultLanded: "tool_result",
     Retrying: "retrying",
+    Compacting: "compacting",
+    Compacted: "compacted",
     TurnEnded: "done",
     StateChanged: "state",
     ServerStatus: "mcp",
@@ -134,8 +138,8 @@ class Session:
 
         The events are `state`, `mcp` (how one of the session's own MCP servers is doing, a
         `ServerStatus`), and of a turn `delta`, `tool_call`, `tool_progress`,
-        `tool_result`, `retrying`, `task` and `done`, with the payloads that an agent's `on`
-        gives.
+        `tool_result`, `retrying`, `compacting`, `compacted`, `task` and `done`, with the payloads
+        that an agent's `on` gives. A `Compacted` has the messages that were given up (`gave_up`).
 
         Raises:
             ConfigurationError: an unknown event, or a coroutine function.
@@ -185,8 +189,22 @@ class Session:
         """
         return await self._live().steer(Prompt(prompt_messages(text), self._options))
 
+    async def compact(self, instructions: str = "") -> Compacted:
+        """Make the conversation shorter for the model, behind what was asked for before.
+
+        Cancelling the caller stops it; the conversation is then as it was.
+
+        Args:
+            instructions: what is to be kept.
+
+        Raises:
+            ConfigurationError: the session is closed.
+            RequestFailed: no model can answer, or the session cannot be opened.
+        """
+        return await self._live().compact(CompactionAsked(instructions, self._options))
+
     async def cancel(self) -> bool:
-        """Stop the running turn; its outcome is `cancelled`. Return whether there was one."""
+        """Stop the running turn or compaction. Return whether there was one."""
         return await self._live().cancel() is not None
 
     async def close(self) -> None:

@@ -13,6 +13,8 @@ from treadle.agents.definition import AgentDefinition, SandboxKind
 from treadle.agents.model_choice import choose_model
 from treadle.agents.options import SessionOptions, advertised_tools, narrow
 from treadle.agents.servers import servers_of
+from treadle.compaction.compactor import Compactor
+from treadle.compaction.counting import tokens_of, tokens_of_tools
 from treadle.errors import OptionsDiffer
 from treadle.mcp.declaration import ServerDeclaration
 from treadle.mcp.session_servers import SessionServers
@@ -21,6 +23,7 @@ from treadle.models.completion import Completion
 from treadle.models.spec import ModelSpec
 from treadle.permissions.approvals import Approvals
 from treadle.runtime.approver import TurnApprover, TurnAsker
+from treadle.runtime.compactors import Compactors
 from treadle.runtime.outbox import Pair
 from treadle.runtime.respondent import Respondent
 from treadle.runtime.sampler import TurnSampler
@@ -31,6 +34,7 @@ from treadle.sandbox.local import LocalSandbox
 from treadle.sandbox.overlay import Buffers, Overlay
 from treadle.sandbox.sandbox import Sandbox
 from treadle.sandbox.virtual import VirtualSandbox
+from treadle.thread.message import Message
 from treadle.thread.thread import Thread
 from treadle.tools.builtin import BUILTIN
 from treadle.tools.commands.running import JobEnd
@@ -42,6 +46,7 @@ from treadle.tools.tool import ToolSource
 from treadle.turn.agent import Agent
 from treadle.turn.default import default_agent
 from treadle.turn.max_iterations import ModelCalls
+from treadle.turn.skills import listed
 from treadle.turn.steering import Inbox
 
 # Model calls of one prompt where neither the prompt nor the agent says.
@@ -151,6 +156,7 @@ class Opened:
         self._tasks = Tasks(pair, services, thread, self._tools, respondent)
         self._tools.delegate = self._tasks
         self._model: tuple[ModelSpec, Completion] | None = None
+        self._compactors = Compactors(services.models, self._tools.spill.keep)
 
     async def begin(self) -> None:
         """Start what is to begin with the session."""
@@ -202,12 +208,31 @@ class Opened:
             skills=skills,
             calls=turn.calls,
             source=source,
+            compactor=self._compactors.get(definition, spec, config, self._completion(spec)),
         )
         self._tasks.begin(agent, turn)
         self._tools.sampler = TurnSampler(
             self._completion(spec), turn.calls, spec.model, self._pair, agent
         )
         return agent
+
+    async def compaction(self) -> tuple[Compactor, int]:
+        """Return what compacts the conversation now, and how much is sent beside it.
+
+        What MCP servers offer is left out of that, for no server is started or waited for; where
+        a provider has counted, it is in the conversation's own figure.
+
+        Raises:
+            RequestFailed: the agent is gone or broken, or no model can answer.
+        """
+        definition, spec, config, skills = await asyncio.to_thread(self._definition, None)
+        definition = self._as_placed(definition)
+        told = [definition.instructions, listed(skills) if skills else ""]
+        instructions = Message("system", "\n\n".join(filter(None, told)))
+        specs = [tool.spec for tool in advertised_tools(definition, config)]
+        overhead = tokens_of([instructions]) + tokens_of_tools(specs)
+        compactor = self._compactors.get(definition, spec, config, self._completion(spec))
+        return compactor, overhead
 
     async def _source(
         self, definition: AgentDefinition, spec: ModelSpec, config: Config

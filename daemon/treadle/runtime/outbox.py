@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
+from treadle.compaction.told import Compacted, Compacting
 from treadle.errors import TreadleError
 from treadle.mcp.status import ServerStatus
 from treadle.models.completion import Delta
@@ -56,11 +57,26 @@ class TurnEnded:
 
 
 TurnPayload: TypeAlias = (
-    Delta | ToolCallStarted | ToolProgressed | ToolResultLanded | Retrying | TurnEnded
+    Delta
+    | ToolCallStarted
+    | ToolProgressed
+    | ToolResultLanded
+    | Retrying
+    | Compacting
+    | Compacted
+    | TurnEnded
 )
 Payload: TypeAlias = StateChanged | ServerStatus | TurnPayload
 # What is told of a task; its end is the result of the call that gave it.
-TASK_PAYLOADS = (Delta, ToolCallStarted, ToolProgressed, ToolResultLanded, Retrying)
+TASK_PAYLOADS = (
+    Delta,
+    ToolCallStarted,
+    ToolProgressed,
+    ToolResultLanded,
+    Retrying,
+    Compacting,
+    Compacted,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from treadle.agents.options import SessionOptions
+from treadle.compaction.told import Compacted
 from treadle.errors import Busy
 from treadle.mcp.session_servers import SessionServers
 from treadle.mcp.status import ServerStatus
 from treadle.runtime.askers import Asker, tell_whole
+from treadle.runtime.compacting import CompactionAsked, Compactions
 from treadle.runtime.holding import Closed, Holding
 from treadle.runtime.keys import Keys, digest_of
 from treadle.runtime.lane import Job, Lane
@@ -60,15 +62,16 @@ class Session:
         self.outbox = Outbox(pair, last_seq)
         self._on_rest = on_rest
         self._turns = TurnQueue()
-        self._respondent = Respondent(pair, lambda: self._standing.announce())
-        self._held = Holding(
-            pair,
-            services,
-            self._respondent,
-            on_change=lambda: self._standing.announce(),
-            tell=self.outbox.emit,
+
+        def announce() -> None:
+            self._standing.announce()
+
+        self._respondent = Respondent(pair, announce)
+        self._held = Holding(pair, services, self._respondent, announce, tell=self.outbox.emit)
+        self._compactions = Compactions(services, self._held, self.outbox, announce)
+        self._standing = Standing(
+            self.outbox, self._held, self._turns, self._compactions, self._respondent
         )
-        self._standing = Standing(self.outbox, self._held, self._turns, self._respondent)
         self._keys = Keys(self._turns, self._held)
         self._runner = TurnRunner(
             services,
@@ -158,6 +161,20 @@ class Session:
         """
         return await self._do(lambda: self._held.rewind(to, default_cwd))
 
+    async def compact(self, asked: CompactionAsked) -> Compacted:
+        """Show the model less of the conversation, behind what was asked for before.
+
+        Cancelling the caller stops it, and is passed on once it has ended.
+
+        Returns:
+            What it came to; without an id where it was stopped before it began.
+
+        Raises:
+            RequestFailed: the session cannot be opened, or no model is there for it.
+        """
+        job = self._submit(lambda: self._compactions.run(asked))
+        return await self._compactions.outcome(asked, job, self._lane)
+
     async def prompt(self, prompt: Prompt) -> Outcome:
         """Run one turn when its time comes, opening the session first if need be.
 
@@ -229,17 +246,18 @@ class Session:
         return await self._stop(*found) if found else False
 
     async def cancel(self, number: int | None = None) -> int | None:
-        """Stop the running turn, or only the turn with this number.
+        """Stop the running turn or compaction, or only the turn with this number.
 
         Returns:
-            The number of the turn that was stopped, 0 for one that had none yet;
-            None when there was nothing to stop or it has not ended yet.
+            The number of the turn that was stopped, 0 for one that had none yet and for a
+            compaction; None when there was nothing to stop or it has not ended yet.
         """
+        if self._compactions.running is not None:
+            return 0 if number is None and await self._compactions.stop("cancelled") else None
         turn = self._turns.first
         if turn is None or (number is not None and number != turn.number):
             return None
-        ended = await turn.stop("cancelled")
-        return (turn.number or 0) if ended else None
+        return (turn.number or 0) if await turn.stop("cancelled") else None
 
     async def close(self, cause: StopCause = "closed") -> Closed:
         """Stop the running turn, end the prompts that wait, give back what is held.
@@ -289,7 +307,8 @@ class Session:
 
         job = self._submit(end)
         self._turns.mark(cause)
-        if self._turns.first is not None:
+        self._compactions.mark(cause)
+        if not await self._compactions.stop(cause) and self._turns.first is not None:
             await self._turns.first.stop(cause)
         try:
             async with asyncio.timeout(seconds):
@@ -306,8 +325,8 @@ class Session:
             Busy: it wants nothing but a session without a turn.
             OptionsDiffer: it wants other options than those of the session.
         """
-        if prompt.when_busy == "reject" and self._turns:
-            raise Busy("the session runs a turn; wait for it, cancel it, or queue behind it")
+        if prompt.when_busy == "reject" and (self._turns or self._compactions.running):
+            raise Busy("the session is at work; wait for that, cancel it, or queue behind it")
         turn = self._turns.open
         if turn is None or prompt.when_busy != "steer":
             return None

@@ -5,6 +5,7 @@ Owns when a state is news. Refuses to know what makes a session do anything.
 
 from __future__ import annotations
 
+from treadle.runtime.compacting import Compactions
 from treadle.runtime.holding import Holding
 from treadle.runtime.outbox import Outbox, State, StateChanged
 from treadle.runtime.respondent import Respondent
@@ -18,15 +19,22 @@ class Standing:
         outbox: where changes are told.
         held: what the session holds.
         turns: those that run or wait.
+        compactions: the one that somebody asked for and that runs.
         respondent: whom the running turn may wait for.
     """
 
     def __init__(
-        self, outbox: Outbox, held: Holding, turns: TurnQueue, respondent: Respondent
+        self,
+        outbox: Outbox,
+        held: Holding,
+        turns: TurnQueue,
+        compactions: Compactions,
+        respondent: Respondent,
     ) -> None:
         self._outbox = outbox
         self._held = held
         self._turns = turns
+        self._compactions = compactions
         self._respondent = respondent
         self._told = self._now()
 
@@ -35,7 +43,9 @@ class Standing:
         """What the session does now."""
         if self._turns.running is not None:
             return "waiting" if self._respondent.is_waited_for else "running"
-        return "closed" if self._held.terms is None else "idle"
+        if self._held.terms is None:
+            return "closed"
+        return "idle" if self._compactions.running is None else "running"
 
     def announce(self) -> None:
         """Tell the watchers what the session does, if that has changed."""

@@ -25,7 +25,15 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS = 2.5
 
 # What whoever watches the parent hears; a task's end is the result of the call that gave it.
-TOLD = ("delta", "tool_call", "tool_progress", "tool_result", "retrying")
+TOLD = (
+    "delta",
+    "tool_call",
+    "tool_progress",
+    "tool_result",
+    "retrying",
+    "compacting",
+    "compacted",
+)
 
 # Tasks that would not end; the loop itself keeps none alive.
 _left_behind: set[asyncio.Task[TaskEnded]] = set()

@@ -24,6 +24,7 @@ from treadle.mcp.session_servers import SessionServers
 from treadle.models.spec import ModelSpec
 from treadle.permissions.approvals import Approvals
 from treadle.runtime.approver import TurnApprover, TurnAsker
+from treadle.runtime.compactors import Compactors
 from treadle.runtime.outbox import Pair
 from treadle.runtime.respondent import Respondent
 from treadle.runtime.sampler import TurnSampler
@@ -227,6 +228,9 @@ class Tasks:
             skills=worker.skills,
             calls=calls,
             source=_source(turn, worker),
+            compactor=Compactors(self._services.models, tools.spill.keep).get(
+                definition, worker.spec, config, completion
+            ),
         )
         tools.sampler = TurnSampler(completion, calls, worker.spec.model, begun.pair, agent)
         name, session_id = definition.name, "/".join(begun.pair)

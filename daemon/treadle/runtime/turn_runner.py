@@ -9,6 +9,7 @@ import asyncio
 import logging
 
 from treadle.errors import InternalError, InvalidParams, TreadleError
+from treadle.runtime.compacting import Unended
 from treadle.runtime.holding import Holding
 from treadle.runtime.keys import Keys, digest_of, told_before
 from treadle.runtime.opened import Opened
@@ -19,6 +20,7 @@ from treadle.runtime.services import Services
 from treadle.runtime.shown import shown
 from treadle.runtime.slot import Slot
 from treadle.runtime.standing import Standing
+from treadle.runtime.task_turn import TOLD
 from treadle.runtime.turn_in_flight import TurnInFlight, TurnStopped
 from treadle.runtime.turn_queue import TurnQueue
 from treadle.turn.agent import Agent
@@ -62,9 +64,10 @@ class TurnRunner:
     async def run(self, prompt: Prompt, turn: TurnInFlight) -> None:
         """Run a prompt's turn in the lane; whatever happens, it ends exactly once, and is told."""
         error: TreadleError | None = None
+        unended = Unended()
         known: Outcome | TreadleError | None = None
         try:
-            known = await self._run(prompt, turn)
+            known = await self._run(prompt, turn, unended)
         except TurnStopped as stopped:
             if stopped.left_behind:
                 await self._held.let_go_at_once(turn.inbox)
@@ -77,6 +80,8 @@ class TurnRunner:
             self._keep_promises(turn)
             self._turns.remove(turn)
             done = turn.end(error)
+            for task, compacted in unended.end():
+                self._outbox.emit(compacted, turn.number, task)
         if known is not None:
             turn.askers.become_repeats()
             self.conclude(turn, known)
@@ -89,7 +94,9 @@ class TurnRunner:
         self._keys.end(turn.askers.wanted_keys())
         turn.askers.settle(outcome)
 
-    async def _run(self, prompt: Prompt, turn: TurnInFlight) -> Outcome | TreadleError | None:
+    async def _run(
+        self, prompt: Prompt, turn: TurnInFlight, unended: Unended
+    ) -> Outcome | TreadleError | None:
         """Take a prompt's turn.
 
         Returns:
@@ -114,11 +121,16 @@ class TurnRunner:
             metadata |= {"key": prompt.key, "asked": digest_of(prompt)}
             if turn.cause is None:
                 turn.inbox.open()
-        await self._run_agent(prompt, turn, opened, metadata)
+        await self._run_agent(prompt, turn, opened, metadata, unended)
         return None
 
     async def _run_agent(
-        self, prompt: Prompt, turn: TurnInFlight, opened: Opened, metadata: dict[str, str]
+        self,
+        prompt: Prompt,
+        turn: TurnInFlight,
+        opened: Opened,
+        metadata: dict[str, str],
+        unended: Unended,
     ) -> None:
         """Run the agent as soon as the daemon has room for one more turn."""
         said = turn.open(opened.thread, prompt.messages)
@@ -132,13 +144,13 @@ class TurnRunner:
                 await turn.run(slot.take())
             self._respondent.attend(turn, prompt, slot)
             turn.follow(agent, opened.thread)
-            self._listen(agent, turn)
+            self._listen(agent, turn, unended)
             await turn.run(agent.start(said, metadata=metadata))
         finally:
             self._respondent.dismiss(turn)
             slot.end()
 
-    def _listen(self, agent: Agent, turn: TurnInFlight) -> None:
+    def _listen(self, agent: Agent, turn: TurnInFlight, unended: Unended) -> None:
         """Make the agent's events the session's."""
 
         def step(_env: Env, started: StepStarted) -> None:
@@ -154,15 +166,17 @@ class TurnRunner:
                 return
             if isinstance(payload, ToolResultLanded) and payload.message.is_error:
                 self._log_failure(env, turn, payload.call.name)
+            unended.take(payload)
             self._tell(turn, payload)
 
         def forward_task(_env: Env, told: TaskTold) -> None:
             # Watchers alone: a prompt's own progress and text are its own turn's.
             if not turn.has_ended and isinstance(told.payload, TASK_PAYLOADS):
+                unended.take(told.payload, told.number)
                 self._outbox.emit(told.payload, turn.number, told.number)
 
         agent.on("step", step).on("task", forward_task)
-        for name in ("delta", "tool_call", "tool_progress", "tool_result", "retrying"):
+        for name in TOLD:
             agent.on(name, forward)
 
     def _log_failure(self, env: Env, turn: TurnInFlight, tool: str) -> None:

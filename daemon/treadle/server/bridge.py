@@ -10,6 +10,7 @@ from treadle.agents.catalogue import AgentProblem
 from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition
 from treadle.agents.options import SessionOptions, advertised_tools
+from treadle.compaction.told import Compacted, Compacting
 from treadle.errors import TreadleError
 from treadle.mcp.status import ServerStatus
 from treadle.models.completion import Delta
@@ -38,6 +39,7 @@ from treadle.runtime.prompt import Outcome, Steered
 from treadle.runtime.runtime import SessionSummary
 from treadle.secrets import known
 from treadle.server.blocks import shown_content
+from treadle.server.bridge_compaction import of_compaction
 from treadle.server.bridge_mcp import (
     released_servers,
     resumed_servers,
@@ -316,6 +318,8 @@ def notification(event: SessionEvent) -> tuple[str, WireStruct]:
             reason=payload.reason,
             retry_in_seconds=payload.retry_in_seconds,
         )
+    if isinstance(payload, Compacting | Compacted):
+        return of_compaction(address, payload)
     return "session/done", wire.DoneNotification(
         **address,
         stop_reason=payload.done.stop_reason,

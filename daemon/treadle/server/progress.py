@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from treadle.compaction.told import Compacted, Compacting
 from treadle.errors import InvalidParams, TreadleError
 from treadle.models.completion import Delta
 from treadle.protocol.base import ProgressToken, WireStruct
@@ -27,6 +28,7 @@ from treadle.protocol.editor import (
 )
 from treadle.runtime.outbox import TurnEnded, TurnPayload
 from treadle.secrets import known
+from treadle.server.bridge_compaction import compact_result, compaction_words
 from treadle.server.joining import Joined, is_late
 from treadle.turn.events import Retrying, StepStarted, ToolCallStarted, ToolProgressed
 
@@ -92,7 +94,7 @@ class Progress:
             self._tell(self._work_done, WorkDoneBegin(title=self._title, cancellable=True))
 
     def take(self, payload: StepStarted | TurnPayload) -> None:
-        """Tell of an event of the prompt's turn what belongs under the tokens."""
+        """Tell of an event of what was asked for what belongs under the tokens."""
         if isinstance(payload, StepStarted):
             self._saying = ""
             self._report("waiting for the model")
@@ -105,6 +107,11 @@ class Progress:
             self._report(f"{payload.call.name} {payload.message}")
         elif isinstance(payload, Retrying):
             self._report(f"{payload.reason}: again in {payload.retry_in_seconds:.0f} s")
+        elif isinstance(payload, Compacting):
+            self._report(f"compacting a conversation of {payload.tokens:,} tokens")
+        elif isinstance(payload, Compacted):
+            self._end_message = compaction_words(compact_result(payload))
+            self._report(self._end_message)
         elif isinstance(payload, TurnEnded):
             self._end_message = payload.error.message if payload.error else payload.done.stop_reason
 

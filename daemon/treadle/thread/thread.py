@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +16,7 @@ from treadle.errors import ConfigurationError, StorageDegraded
 from treadle.thread import changing
 from treadle.thread.files import check_regular
 from treadle.thread.fork import last_finished
+from treadle.thread.history import Placed
 from treadle.thread.journal import Storage
 from treadle.thread.ledger import Ledger
 from treadle.thread.loaded import LoadReport
@@ -173,6 +174,21 @@ class Thread:
         """Return what may be sent to a model: the conversation, compacted where it is."""
         spoken = self._ledger.memory.history.spoken(self._ledger.memory.numbered())
         return view(message for _, _, message in spoken)
+
+    def placed(self) -> list[Placed]:
+        """Return what `view` is made of, piece by piece: what a compaction builds on."""
+        return self._ledger.memory.history.view(self._ledger.memory.numbered())
+
+    @property
+    def last(self) -> int:
+        """The ordinal at which the conversation ends; -1 where it is empty."""
+        return self._ledger.memory.history.last
+
+    def as_said(self, ordinals: Collection[int]) -> list[Placed]:
+        """Return messages of the view as they were said, before anything was rewritten."""
+        memory = self._ledger.memory
+        numbered = ((at, message) for at, message in memory.numbered() if at in ordinals)
+        return list(memory.history.place(numbered))
 
     def reading(self) -> Reading:
         """Return a snapshot, for whoever wants to read the thread; it may be read anywhere."""

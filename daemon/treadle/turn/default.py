@@ -9,6 +9,7 @@ Order is policy, so it stands here to be read at once:
     Steering          what is said meanwhile enters between two passes, and is kept at any end
     MaxIterations     the loop's guard
     an agent's own    sees every pass, as the agent's file says
+    Compaction        what the window does not take goes before each model call
     Tools             one model call and the results of what it called
     Retry             that one model call, and no tool, is made again where it failed
     completion
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from treadle.compaction.compactor import Compactor
 from treadle.permissions.policy import Policy
 from treadle.sandbox.sandbox import Sandbox
 from treadle.stack.stack import App, LayerFactory
@@ -28,6 +30,7 @@ from treadle.tools.session import ToolSession
 from treadle.tools.skills import Skill
 from treadle.tools.tool import CallEnv, Tool, ToolSource
 from treadle.turn.agent import Agent
+from treadle.turn.compaction import Compaction
 from treadle.turn.env import Env
 from treadle.turn.loop import ToolResultLoop
 from treadle.turn.max_iterations import MaxIterations, ModelCalls
@@ -56,6 +59,7 @@ def default_agent(
     skills: Sequence[Skill] = (),
     calls: ModelCalls | None = None,
     source: ToolSource | None = None,
+    compactor: Compactor | None = None,
 ) -> Agent:
     """Stack the layers of an agent that the daemon runs.
 
@@ -75,6 +79,7 @@ def default_agent(
         skills: what the model is told that it can read.
         calls: a count of model calls that others take from too.
         source: brings further tools for each pass.
+        compactor: the session's, for the same thread; without one nothing is compacted.
     """
     inbox = inbox or Inbox()
     agent = (
@@ -88,6 +93,8 @@ def default_agent(
     )
     for layer, options in own_layers:
         agent.use(layer, **options)
+    if compactor is not None:
+        agent.use(Compaction, compactor=compactor, tools=tools, source=source)
     return (
         agent.use(
             Tools,

@@ -1,6 +1,6 @@
 """The env of one turn: what flows through the stack, fresh for each turn.
 
-Owns how the list of messages may grow. Refuses to know who stores it or which model answers.
+Owns how the list of messages may change. Refuses to know who stores it or which model answers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from treadle.secrets import SecretStream, known
 from treadle.stack.events import Events
 from treadle.thread.attachments import brings_bytes
 from treadle.thread.blobs import Blobs
+from treadle.thread.history import quoted
 from treadle.thread.message import Message, Usage
 from treadle.thread.records import StopReason
 from treadle.turn.events import TurnDone
@@ -42,7 +43,7 @@ class Env:
 
     Args:
         events: whom `emit` tells.
-        messages: the turn's input at first; one list object for the whole turn, which grows only
+        messages: the turn's input at first; one list object for the whole turn, which changes only
             by the methods below.
         metadata: `session_id`, `turn`, `started_at`, `timings` (where the turn's time went, in
             seconds, by `timed`), `key` and `asked` (under which its prompt runs once, and a
@@ -56,9 +57,10 @@ class Env:
         model_calls: how many were announced; one that is made again counts once.
         beside: what model calls beside the conversation cost; the turn's usage counts it too.
         deltas: how many were emitted.
-        turn_start: where in `messages` this turn's own begin, its input first.
-        asked: how many messages the input is.
-        placed: how many messages came by the methods below; lint counts against it.
+        answers: how many messages the model has said in this turn, shown any more or not.
+        answer: the text of the last one.
+        spent: what the calls that made them cost.
+        placed: how many messages are there by the methods below; lint counts against it.
     """
 
     events: Events
@@ -73,15 +75,16 @@ class Env:
     model_calls: int = 0
     beside: Usage = field(default_factory=Usage)
     deltas: int = 0
-    turn_start: int = 0
-    asked: int = field(init=False)
+    answers: int = 0
+    answer: str = ""
+    spent: Usage = field(default_factory=Usage)
     placed: int = field(init=False)
     _saying: dict[Literal["text", "reasoning"], SecretStream] = field(
         default_factory=dict, init=False, repr=False
     )
 
     def __post_init__(self) -> None:
-        self.asked = self.placed = len(self.messages)
+        self.placed = len(self.messages)
 
     @property
     def blobs(self) -> Blobs:
@@ -100,9 +103,13 @@ class Env:
         """
         self._end_deltas()
         if self.thread is not None:
-            message = await self.thread.append(message)
+            message = quoted(await self.thread.append(message))
         self.messages.append(message)
         self.placed += 1
+        if message.role == "assistant":
+            self.answers += 1
+            self.answer = message.text
+            self.spent += message.usage or Usage()
 
     async def resume(self, thread: Thread, history: Sequence[Message]) -> None:
         """Write this turn's input to `thread` and place `history` before it: SessionLog does.
@@ -115,8 +122,18 @@ class Env:
         self.thread = thread
         await self.prepare(*self.messages)
         for index, message in enumerate(self.messages):
-            self.messages[index] = await thread.append(message)
+            # As a later turn will see it, so that what was sent once stays the same.
+            self.messages[index] = quoted(await thread.append(message))
         self._place(history)
+
+    def show(self, view: Sequence[Message]) -> None:
+        """Put a view of the thread in the place of all that is there: Compaction does.
+
+        The instructions stay as they are, byte for byte.
+        """
+        first = 1 if self.messages[0].role == "system" else 0
+        self.messages[first:] = view
+        self.placed = len(self.messages)
 
     def instruct(self, text: str) -> None:
         """Make `text` the one system message, at the head and never stored: SystemPrompt does."""
@@ -170,4 +187,3 @@ class Env:
     def _place(self, before: Sequence[Message]) -> None:
         self.messages[:0] = before
         self.placed += len(before)
-        self.turn_start += len(before)

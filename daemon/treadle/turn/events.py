@@ -11,6 +11,8 @@
 | `tool_progress` | `ToolProgressed`   | a running tool tells how far it is         |
 | `tool_result`   | `ToolResultLanded` | a call's result is kept, cut short or not  |
 | `task`          | `TaskTold`         | something happens in a sub-agent's turn    |
+| `compacting`    | `Compacting`       | the model is about to be shown less        |
+| `compacted`     | `Compacted`        | that has ended, in whichever way           |
 | `done`          | `TurnDone`         | the turn is over, whatever its end         |
 """
 
@@ -18,6 +20,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from treadle.compaction.told import Compacted as Compacted
+from treadle.compaction.told import Compacting as Compacting
 from treadle.stack.events import Events
 from treadle.thread.message import Message, ToolCall, Usage
 from treadle.thread.records import StopReason
@@ -32,6 +36,8 @@ EVENT_NAMES = (
     "tool_progress",
     "tool_result",
     "task",
+    "compacting",
+    "compacted",
     "done",
 )
 

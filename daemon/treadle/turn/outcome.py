@@ -23,14 +23,12 @@ def turn_done(env: Env, error: BaseException | None = None) -> TurnDone:
     """
     if isinstance(error, asyncio.CancelledError) and env.done and env.done.error is None:
         return env.done
-    answers = env.messages[env.turn_start + env.asked :]
-    said = [message for message in answers if message.role == "assistant"]
     return TurnDone(
         stop_reason=_stop_reason(env, error),
-        text=said[-1].text if said else "",
-        usage=sum((message.usage for message in said if message.usage), env.beside),
+        text=env.answer,
+        usage=env.spent + env.beside,
         # A call that failed said nothing; a completion of one's own may announce nothing.
-        steps=max(env.model_calls, len(said)),
+        steps=max(env.model_calls, env.answers),
         error=error,
     )
 

@@ -29,10 +29,11 @@ class Skills:
         if self._skills:
             head = env.messages[0]
             before = [head.text] if head.role == "system" else []
-            env.instruct("\n\n".join([*before, _listed(self._skills)]))
+            env.instruct("\n\n".join([*before, listed(self._skills)]))
         await self._app(env)
 
 
-def _listed(skills: Sequence[Skill]) -> str:
+def listed(skills: Sequence[Skill]) -> str:
+    """Return what a model is told of skills."""
     lines = (f"- {one.name}: {' '.join(one.description.split())}" for one in skills)
     return known().redact(clean("\n".join([HEADING, *lines])))

@@ -34,6 +34,7 @@ class Command:
     usage: str
     help: str
     run: Callable[[Conversation, list[str]], Awaitable[None]]
+    takes_text: bool = False  # what stands behind it is one text, quotes and all
 
     @property
     def name(self) -> str:
@@ -56,7 +57,8 @@ async def run(chat: Conversation, line: str) -> None:
             f"there is no {name}.{did_you_mean(name, _BY_NAME)} /help lists what there is; "
             f"a prompt that begins with a slash is sent as /{name}"
         )
-    await _BY_NAME[name].run(chat, _words(rest))
+    command = _BY_NAME[name]
+    await command.run(chat, [rest.strip()] if command.takes_text else _words(rest))
 
 
 def complete(text: str) -> tuple[str, list[str]]:
@@ -128,6 +130,12 @@ async def _read(chat: Conversation, words: list[str]) -> None:
         chat.face.show(item)
 
 
+async def _compact(chat: Conversation, words: list[str]) -> None:
+    result = await chat.ask_here("session/compact", instructions=words[0])
+    if told := wording.not_compacted(result):
+        chat.face.show(Note(told))
+
+
 async def _close(chat: Conversation, words: list[str]) -> None:
     closed = (await chat.ask_here("session/close"))["closed"]
     told = "closed; the next word opens it again" if closed else "it is closed already"
@@ -168,6 +176,12 @@ COMMANDS = (
     Command("/open [AGENT] INSTANCE", "go to another session, or begin one", _open),
     Command("/read [N]", "the thread's last messages", _read),
     Command("/reasoning [on|off]", "the last reasoning in full; on: always", _reasoning),
+    Command(
+        "/compact [WORDS]",
+        "show the model a summary of what was said; WORDS say what to keep",
+        _compact,
+        takes_text=True,
+    ),
     Command("/mcp", "the agent's MCP servers, and how they are doing", _mcp),
     Command("/prompts", "what those have ready; /SERVER__PROMPT [WORDS] says one", _prompts),
     Command("/close", "give the session back; the next word opens it again", _close),

@@ -12,7 +12,16 @@ from typing import Any
 from treadle.cli import exit_codes
 from treadle.cli.chat import wording
 from treadle.cli.chat.activity import Activity
-from treadle.cli.chat.items import Called, Face, Note, Returned, SpeechEnded, Spoke, Thought
+from treadle.cli.chat.items import (
+    Called,
+    Face,
+    Note,
+    Returned,
+    SpeechEnded,
+    Spoke,
+    Thought,
+    Tone,
+)
 
 # What goes on while a call is to be allowed, or the model has asked something.
 WAITING_FOR_PERSON = "waiting for your answer"
@@ -89,6 +98,8 @@ class Hearing:
             self._activity.now(f"task {params['task']}: running {params['name']}")
         elif method == "session/delta":
             self._activity.now(f"task {params['task']}: writing")
+        elif method == "session/compacting":
+            self._activity.now(f"task {params['task']}: compacting")
 
     def _reason(self, text: str) -> None:
         if not self._reasoning:
@@ -117,6 +128,18 @@ class Hearing:
         self._end_speech()
         self._activity.now("waiting to try again")
         self._face.show(Note(wording.retrying(params), "warning"))
+
+    def _on_compacting(self, params: dict[str, Any]) -> None:
+        self._end_speech()
+        self._activity.now(f"compacting {wording.count(params['tokens'], 'token')}")
+
+    def _on_compacted(self, params: dict[str, Any]) -> None:
+        """Tell that the model sees less now; where all is as it was, whoever asked says so."""
+        if self._activity.is_turn:
+            self._activity.now("waiting for the model")
+        if params["outcome"] in ("completed", "failed"):
+            tone: Tone = "quiet" if params["outcome"] == "completed" else "warning"
+            self._face.show(Note(wording.compacted(params), tone))
 
     def _on_done(self, params: dict[str, Any]) -> None:
         self._end_speech()
@@ -158,6 +181,8 @@ _HANDLERS = {
     "session/toolCall": Hearing._on_tool_call,
     "session/toolResult": Hearing._on_tool_result,
     "session/retrying": Hearing._on_retrying,
+    "session/compacting": Hearing._on_compacting,
+    "session/compacted": Hearing._on_compacted,
     "session/done": Hearing._on_done,
     "mcp/status": Hearing._on_server,
 }

@@ -103,6 +103,25 @@ def retrying(params: Mapping[str, Any]) -> str:
     return f"{why}; attempt {params.get('attempt', '')} failed, trying again in {wait}"
 
 
+def compacted(params: Mapping[str, Any]) -> str:
+    """Say on one line what a compaction came to that counts, or failed."""
+    if params["outcome"] != "completed":
+        return shorten(f"not compacted: {params.get('error', '')}", ONE_LINE_CHARACTERS)
+    tokens = params["tokens"]
+    given_up = count(len(params["gaveUp"]), "message")
+    return (
+        f"compacted from {tokens['before']:,} to {count(tokens['after'], 'token')}; the model sees "
+        f"{given_up} no more or not as before, and all stay in the thread"
+    )
+
+
+def not_compacted(result: Mapping[str, Any]) -> str:
+    """Say why a compaction that was asked for changed nothing, where its end did not tell."""
+    if result["outcome"] == "declined":
+        return "not compacted: there is nothing that could go"
+    return "not compacted: cancelled" if result["outcome"] == "cancelled" else ""
+
+
 def unwell(params: Mapping[str, Any]) -> str:
     """Say on one line that an MCP server has failed, or is started again."""
     does = "is started again" if params["state"] == "restarting" else "failed"

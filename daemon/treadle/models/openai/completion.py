@@ -9,15 +9,17 @@ import os
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from treadle.errors import ConfigurationError, ModelError, ModelStreamBroken
+from treadle.errors import ConfigurationError, ContextOverflow, ModelError, ModelStreamBroken
 from treadle.models.answer import say_answer, say_partial
 from treadle.models.completion import CompletionEnv, Delta, ModelCall
 from treadle.models.openai.attachments import Attachments
 from treadle.models.openai.client import Endpoint
 from treadle.models.openai.draft import Draft
+from treadle.models.openai.errors import Place, no_room
 from treadle.models.openai.request import HistoryEncoder
 from treadle.models.openai.stream import stream_chat
 from treadle.models.spec import DEFAULT_TIMEOUT_SECONDS
+from treadle.models.windows import learn
 from treadle.secrets import hold_value
 
 if TYPE_CHECKING:
@@ -103,7 +105,11 @@ class OpenAICompletion:
                         env.emit("delta", Delta("reasoning", reasoning))
                     if text:
                         env.emit("delta", Delta("text", text))
+            if draft.is_cut_by_window and not draft.text:
+                raise no_room(Place.of(client, self._model))
         except BaseException as error:
+            if isinstance(error, ContextOverflow) and "window" in error.data:
+                learn(self._model, error.data["window"])
             is_silent = not (draft.text or draft.reasoning)
             if isinstance(error, ModelError) and is_silent and self._attachments.degrade(error):
                 return False

@@ -15,12 +15,16 @@ import msgspec
 from treadle.models.openai.stream import CallDelta, Chunk, Delta, read_usage
 from treadle.thread.message import ToolCall, Usage, decode_json
 
+# How Z.ai and Anthropic say that the window, and no bound of ours, ended an answer.
+_CUT_BY_WINDOW = "model_context_window_exceeded"
+
 
 class Draft:
     """Collects chunks; read it at any time."""
 
     def __init__(self) -> None:
         self.finish_reason = ""
+        self.is_cut_by_window = False
         self.usage: Usage | None = None
         self.refused = False
         self._text: list[str] = []
@@ -55,7 +59,8 @@ class Draft:
             return "", ""
         choice = chunk.choices[0]
         if choice.finish_reason:
-            self.finish_reason = choice.finish_reason
+            self.is_cut_by_window = choice.finish_reason == _CUT_BY_WINDOW
+            self.finish_reason = "length" if self.is_cut_by_window else choice.finish_reason
         return self._add_delta(choice.delta) if choice.delta is not None else ("", "")
 
     def _add_delta(self, delta: Delta) -> tuple[str, str]:

@@ -1,28 +1,32 @@
 """The endpoint's failures, told in our own errors: the one place that translates them.
 
-Owns the table of statuses, codes and texts. Refuses to know who asked or what is done next.
+Owns which failure becomes which error, and its words. Refuses to know how vendors word a reply
+(`replies`, `overflow`), who asked and what is done next.
 No message holds the key, whatever the endpoint or the library wrote.
 
-| what happened                                        | error                 |
-|------------------------------------------------------|-----------------------|
-| 401, 403                                             | `ModelAuth`           |
-| 429, a used-up quota, a rate limit told as 413       | `ModelRateLimited`    |
-| 413, an overflow's code or text at any other status  | `ContextOverflow`     |
-| 408, 409, 5xx, no connection, silence                | `ModelUnreachable`    |
-| any other 4xx                                        | `ModelRefusedRequest` |
-| anything that ends an answer that had begun          | `ModelStreamBroken`   |
+| what happened                                          | error                       |
+|--------------------------------------------------------|-----------------------------|
+| a refused key                                          | `ModelAuth`                 |
+| more was asked in a while than is allowed              | `ModelRateLimited`          |
+| a used-up quota or balance; a request that is larger   | `ModelRateLimited`, for     |
+| than what may be asked in a while                      | which no waiting helps      |
+| a conversation that is too long                        | `ContextOverflow`           |
+| an overloaded or failing endpoint, no connection       | `ModelUnreachable`          |
+| any other 4xx                                          | `ModelRefusedRequest`       |
+| anything that ends an answer that had begun            | `ModelStreamBroken`         |
 
-An error object inside a stream is the last row, unless its code or status says plainly that it
-is one of the first three: those call for something other than asking again.
+An error object inside a stream is the last row, unless it says plainly that it is one of the
+first four: those call for something other than asking again.
 """
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
+
+import msgspec
 
 from treadle.errors import (
     ContextOverflow,
@@ -34,7 +38,9 @@ from treadle.errors import (
     ModelUnreachable,
 )
 from treadle.models.openai.client import NO_KEY, shown_url
+from treadle.models.openai.replies import Reply, read_reply, status_in
 from treadle.secrets import known
+from treadle.thread.message import decode_json
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
@@ -47,36 +53,6 @@ HOW_TO_SET_THE_KEY = (
     "set it in OPENAI_API_KEY, or in the variable that `api_key_env` names in config.toml "
     "or in the agent's file"
 )
-
-# How endpoints say that a conversation is too long, beside the status 413.
-_OVERFLOW = re.compile(
-    "|".join(
-        (
-            "context_length_exceeded",  # OpenAI, and many that follow it
-            "exceed_context_size_error",  # llama.cpp
-            "model_max_prompt_tokens_exceeded",  # GitHub
-            r"maximum (?:context|prompt|model) length",  # OpenAI, vLLM, OpenRouter, xAI
-            r"exceeds? (?:the )?(?:model'?s? )?(?:available |maximum |max )?context",  # llama.cpp
-            r"exceeded max(?:imum)? context",  # Ollama
-            r"context (?:size|length|window) (?:has been |was |is )?exceeded",
-            r"(?:greater|longer|larger) than (?:the )?(?:model'?s? )?(?:maximum )?context",
-            r"context the overflows|context length of only",  # LM Studio
-            r"exceeds the maximum number of (?:input )?tokens",  # Gemini
-            r"reduce the length of the messages",  # Groq
-            r"(?:prompt|input) is too long",  # Anthropic, Bedrock
-            r"too large for model with \d+ maximum",  # Mistral
-        )
-    ),
-    re.IGNORECASE,
-)
-
-# A limit on tokens per minute, which Groq tells as 413 and OpenAI with "too large".
-_RATE_LIMIT = re.compile(
-    r"rate_?limit|tokens? per (?:min|day)|requests? per (?:min|day)|\bTPM\b|insufficient_quota",
-    re.IGNORECASE,
-)
-
-_WINDOW = re.compile(r"(?:maximum (?:context|prompt|model) length|context size)\D{0,12}(\d[\d,]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,17 +118,20 @@ def from_library(error: Exception, place: Place, *, started: bool = False) -> Mo
 
 
 def from_stream(error: object, place: Place) -> ModelError:
-    """Translate an error object that came inside a stream."""
-    body = error if isinstance(error, dict) else {"message": error}
-    status = _status(body)
-    said = place.redacted(body.get("message") or error)
-    clear = status in (401, 403, 413, 429) or _is_overflow(status, body, said)
-    if clear or _is_rate_limit(status, body, said):
-        told = _from_status(status, body, said, {}, place)
+    """Translate an error object that came inside a stream, or in its place."""
+    reply = read_reply(status_in(error), error)
+    said = place.redacted(reply.said or error)
+    if reply.kind in ("fault", "refused"):
+        told: ModelError = stream_broken(place, f"broke off its answer with an error: {said}")
     else:
-        told = stream_broken(place, f"broke off its answer with an error: {said}")
-    told.said = _in_its_own_words(body, said)
+        told = _told(reply, status_in(error), said, {}, place)
+    told.said = _in_its_own_words(reply, place)
     return told
+
+
+def no_room(place: Place) -> ContextOverflow:
+    """Tell that the window was full before the answer had a word."""
+    return ContextOverflow(f"the conversation is too long for {place}: it leaves no room to answer")
 
 
 def stream_broken(place: Place, what: str) -> ModelStreamBroken:
@@ -161,50 +140,73 @@ def stream_broken(place: Place, what: str) -> ModelStreamBroken:
 
 
 def _from_response(error: APIStatusError, place: Place) -> ModelError:
-    body = error.body if isinstance(error.body, dict) else {}
-    said = place.redacted(body.get("message") or error.body or error.message)
-    told = _from_status(error.status_code, body, said, error.response.headers, place)
-    told.said = _in_its_own_words(body, said)
+    body = _body(error)
+    reply = read_reply(error.status_code, body)
+    said = place.redacted(reply.said or body or error.message)
+    told = _told(reply, error.status_code, said, error.response.headers, place)
+    told.said = _in_its_own_words(reply, place) or said
     return told
 
 
-def _in_its_own_words(body: Mapping[str, Any], said: str) -> str:
+def _body(error: APIStatusError) -> object:
+    """Return the whole reply: the library keeps what is in its `error`, and some say more."""
+    try:
+        return decode_json(error.response.content)
+    except (msgspec.DecodeError, RuntimeError):  # no JSON, or a body that nobody could read
+        return error.body
+
+
+def _in_its_own_words(reply: Reply, place: Place) -> str:
     """Join what names a fault: some endpoints say it in the code or the parameter alone."""
-    return " ".join(str(body[name]) for name in ("code", "param") if body.get(name)) + f" {said}"
+    return place.redacted(f"{reply.codes} {reply.said}")
 
 
-def _from_status(
-    status: int,
-    body: Mapping[str, Any],
-    said: str,
-    headers: Mapping[str, str],
-    place: Place,
+def _told(
+    reply: Reply, status: int, said: str, headers: Mapping[str, str], place: Place
 ) -> ModelError:
-    if status in (401, 403):
-        problem = f"refused the key ({status})" if place.has_key else f"wants a key ({status})"
-        return ModelAuth(f"{place} {problem}: {said}; {HOW_TO_SET_THE_KEY}", status=status)
-    if _is_rate_limit(status, body, said):
-        return _rate_limited(body, said, headers, place)
-    if _is_overflow(status, body, said):
-        return ContextOverflow(
-            f"the conversation is too long for {place}: {said}", window=_window(body, said)
-        )
-    if status in (408, 409) or status >= 500:
-        return ModelUnreachable(f"{place} failed ({status}): {said}; try again", status=status)
-    hint = "; does it have this model, and does base_url end in /v1?" if status == 404 else ""
-    return ModelRefusedRequest(
-        f"{place} refused the request ({status}): {said}{hint}", status=status
-    )
+    match reply.kind:
+        case "auth":
+            shown = f" ({status})" if status else ""
+            problem = f"refused the key{shown}" if place.has_key else f"wants a key{shown}"
+            return ModelAuth(
+                f"{place} {problem}: {said}; {HOW_TO_SET_THE_KEY}", status=status or None
+            )
+        case "quota":
+            return ModelRateLimited(
+                f"the quota at {place} is used up, and waiting does not help: {said}",
+                may_pass=False,
+            )
+        case "rate_limit":
+            return _rate_limited(reply, said, headers, place)
+        case "overflow":
+            counted = reply.overflow
+            return ContextOverflow(
+                f"the conversation is too long for {place}: {said}",
+                window=counted.window,
+                asked_tokens=counted.asked,
+            )
+        case "fault":
+            return ModelUnreachable(f"{place} failed ({status}): {said}; try again", status=status)
+        case "refused":
+            hint = "; does it have this model, and does base_url end in /v1?"
+            return ModelRefusedRequest(
+                f"{place} refused the request ({status}): {said}{hint if status == 404 else ''}",
+                status=status,
+            )
 
 
 def _rate_limited(
-    body: Mapping[str, Any], said: str, headers: Mapping[str, str], place: Place
+    reply: Reply, said: str, headers: Mapping[str, str], place: Place
 ) -> ModelRateLimited:
-    if "insufficient_quota" in (body.get("code"), body.get("type")):
+    if reply.alone_too_large:
         return ModelRateLimited(
-            f"the quota at {place} is used up, and waiting does not help: {said}", may_pass=False
+            f"{place} takes less in a while than this one request has, "
+            f"and waiting does not help: {said}",
+            may_pass=False,
         )
     seconds = _retry_after_seconds(headers)
+    if seconds is None:
+        seconds = reply.retry_seconds
     when = "later" if seconds is None else f"in {seconds:g} s"
     return ModelRateLimited(
         f"{place} asks to slow down: {said}; try again {when}", retry_after_seconds=seconds
@@ -234,33 +236,6 @@ def _number(text: str | None) -> float | None:
     except ValueError:
         return None
     return max(0.0, number) if abs(number) < float("inf") else None
-
-
-def _is_rate_limit(status: int, body: Mapping[str, Any], said: str) -> bool:
-    if status == 429:
-        return True
-    codes = f"{body.get('code')} {body.get('type')}"
-    return bool(_RATE_LIMIT.search(codes)) or (status == 413 and bool(_RATE_LIMIT.search(said)))
-
-
-def _is_overflow(status: int, body: Mapping[str, Any], said: str) -> bool:
-    return status == 413 or bool(_OVERFLOW.search(f"{body.get('code')} {body.get('type')} {said}"))
-
-
-def _window(body: Mapping[str, Any], said: str) -> int | None:
-    if isinstance(body.get("n_ctx"), int):  # llama.cpp says it in a member of its own
-        return int(body["n_ctx"])
-    found = _WINDOW.search(said)
-    return int(found[1].replace(",", "")) if found else None
-
-
-def _status(body: Mapping[str, Any]) -> int:
-    """Return the HTTP status that an error object names; 0 when it names none."""
-    for name in ("status", "status_code", "code"):
-        text = str(body.get(name))
-        if re.fullmatch(r"[45]\d\d", text):
-            return int(text)
-    return 0
 
 
 def _name(error: BaseException, place: Place) -> str:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from treadle.errors import ModelStreamBroken
+from treadle.models.openai.client import MAX_ERROR_BYTES
 from treadle.models.openai.errors import Place, from_library, from_stream, stream_broken
 from treadle.models.openai.sse import EventReader
 from treadle.thread.message import Usage, decode_json
@@ -175,6 +177,7 @@ class _Answer:
         self._bytes = 0
         self._breath_at = BREATH_BYTES
         self._started = False  # a chunk has come
+        self._head = b""  # what came before: an error, where a server answers 200 to one
         self._tail_ends: float | None = None  # set once the reason it finished has come
 
     async def events(self) -> list[bytes]:
@@ -185,6 +188,8 @@ class _Answer:
         """
         piece = await self._next()
         self.ended = not piece
+        if not self._started and len(self._head) < MAX_ERROR_BYTES:
+            self._head += piece
         self._bytes += len(piece)
         if self._bytes >= self._breath_at:
             self._breath_at = self._bytes + BREATH_BYTES
@@ -204,9 +209,13 @@ class _Answer:
         Raises:
             ModelError: it cannot be read, or it is an error.
         """
-        chunk = _decode(data, self._place)
-        if chunk.error:
-            raise from_stream(chunk.error, self._place)
+        try:
+            chunk = _decode(data, self._place)
+        except ModelStreamBroken:
+            self._require_no_error(data)  # one that is no object
+            raise
+        if chunk.error or not (chunk.choices or chunk.usage):
+            self._require_no_error(data)
         self._started = True
         if chunk.choices and chunk.choices[0].finish_reason and self._tail_ends is None:
             self._tail_ends = asyncio.get_running_loop().time() + TAIL_SECONDS
@@ -227,6 +236,7 @@ class _Answer:
             return
         if self._started:
             raise stream_broken(self._place, "ended its answer without saying that it is complete")
+        self._require_no_error(self._head)
         kind = self._response.headers.get("content-type", "of no named type")
         raise stream_broken(
             self._place,
@@ -236,6 +246,19 @@ class _Answer:
     async def close(self) -> None:
         """Close the socket, unless the body was read to its end."""
         await self._response.aclose()
+
+    def _require_no_error(self, data: bytes) -> None:
+        """Raise the error that data is; some servers send it without an `error`."""
+        try:
+            event = decode_json(data)
+        except (msgspec.DecodeError, RecursionError):
+            return
+        # Google's are lists of one.
+        event = event[0] if isinstance(event, list) and event else event
+        if isinstance(event, dict) and (
+            event.get("error") or "error" in (event.get("object"), event.get("type"))
+        ):
+            raise from_stream(event, self._place)
 
     async def _next(self) -> bytes:
         """Return the next bytes; none at the end of the body, or when a tail does not come."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any
 
@@ -15,11 +16,13 @@ import msgspec
 
 from treadle.errors import InvalidParams
 from treadle.protocol.base import Address, Empty, ProgressToken, WireStruct
+from treadle.protocol.compaction import CompactParams
 from treadle.protocol.editor import ExecuteCommandParams
 from treadle.protocol.methods import METHODS, command_of, own_names
 from treadle.protocol.sessions import PromptParams
 from treadle.server.dispatch import unknown
 from treadle.server.handlers.agents import list_agents
+from treadle.server.handlers.compaction import run_compaction
 from treadle.server.handlers.registry import HANDLERS, handles
 from treadle.server.handlers.sessions import run_prompt
 from treadle.server.handlers.shown import show
@@ -38,7 +41,11 @@ _TEXT_OF = {
     "session/steer": "text",
     "session/fork": "into",
     "session/rewind": "to",
+    "session/compact": "instructions",
 }
+
+# Where that may be left out.
+_OPTIONAL = ("session/compact",)
 
 # An ordinal, or -1; no thread has one of more digits.
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
@@ -58,8 +65,8 @@ async def execute_command(params: ExecuteCommandParams, peer: Peer) -> WireStruc
         wanted = _decoded(method, arguments[0])
     else:
         wanted = _decoded(method, await _typed(method, arguments, peer))
-    if isinstance(wanted, PromptParams):
-        result = await _prompt(wanted, params.work_done_token, peer)
+    if isinstance(wanted, PromptParams | CompactParams):
+        result = await _shown(wanted, params.work_done_token, peer)
     else:
         result = await HANDLERS[method](wanted, peer)
     if not peer.shows_results:
@@ -67,17 +74,27 @@ async def execute_command(params: ExecuteCommandParams, peer: Peer) -> WireStruc
     return result
 
 
-async def _prompt(
-    wanted: PromptParams, token: ProgressToken | None, peer: Peer
+async def _shown(
+    wanted: PromptParams | CompactParams, token: ProgressToken | None, peer: Peer
 ) -> WireStruct | None:
-    """Run a prompt whose progress the editor sees, whether or not it thought of a token."""
+    """Run what takes long so that the editor sees its progress, token thought of or not."""
     if wanted.work_done_token is not None:
-        return await run_prompt(wanted, peer)
+        return await _run(wanted, peer)
     if token is not None:
-        return await run_prompt(msgspec.structs.replace(wanted, work_done_token=token), peer)
+        return await _run(msgspec.structs.replace(wanted, work_done_token=token), peer)
     ours = f"treadle-{uuid.uuid4()}"
     wanted = msgspec.structs.replace(wanted, work_done_token=ours)
-    return await run_prompt(wanted, peer, lambda: peer.editor.begin_progress(ours))
+    return await _run(wanted, peer, lambda: peer.editor.begin_progress(ours))
+
+
+async def _run(
+    wanted: PromptParams | CompactParams,
+    peer: Peer,
+    agreed: Callable[[], Awaitable[bool]] | None = None,
+) -> WireStruct:
+    if isinstance(wanted, CompactParams):
+        return await run_compaction(wanted, peer, agreed)
+    return await run_prompt(wanted, peer, agreed)
 
 
 @cache
@@ -120,7 +137,7 @@ async def _typed(method: str, words: list[Any], peer: Peer) -> dict[str, Any]:
     if not issubclass(METHODS[method].params, Address):
         return {}
     text = _TEXT_OF.get(method)
-    if text is None:
+    if text is None or (method in _OPTIONAL and len(words) in (0, 2)):
         agent, instance = _padded(words)
         said = {}
     elif len(words) == 1:

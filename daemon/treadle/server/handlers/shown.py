@@ -16,6 +16,7 @@ import msgspec
 
 from treadle.protocol.agents import AgentListResult
 from treadle.protocol.base import Address, WireStruct
+from treadle.protocol.compaction import CompactResult
 from treadle.protocol.sessions import (
     CancelResult,
     CloseResult,
@@ -27,6 +28,7 @@ from treadle.protocol.sessions import (
     RewindResult,
     SteerResult,
 )
+from treadle.server.bridge_compaction import compaction_words
 from treadle.server.peer import Peer
 from treadle.thread.files import make_folder
 from treadle.thread.paths import SHOWN_FOLDER, encode_name, shown_path, thread_path
@@ -99,6 +101,8 @@ def _words(method: str, result: WireStruct | None) -> str:
         case ResumeResult():
             begun = "A new thread." if result.created else f"{_messages(result.thread.messages)}."
             return f"Open. {begun}"
+        case CompactResult():
+            return f"{compaction_words(result).capitalize()}."
         case RewindResult():
             return f"The conversation holds {_messages(result.messages)}."
         case DeleteResult():
