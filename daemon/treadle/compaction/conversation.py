@@ -124,7 +124,7 @@ class Conversation:
             entry = entries[place]
             assert entry.ordinal is not None, "what a compaction made is not rewritten"
             message = msgspec.structs.replace(entry.message, content=text)
-            entries[place] = replace(entry, message=message)
+            entries[place] = Placed(message, entry.ordinal)
             sizes[place] = size_of((message,))
             rewritten[entry.ordinal] = text
         return replace(self, entries=tuple(entries), rewritten=rewritten, measured=tuple(sizes))
@@ -136,14 +136,13 @@ class Conversation:
             other: this conversation with texts rewritten.
             end: the first place that stays as it is here.
         """
-        rewritten = dict(self.rewritten)
-        for entry in self.entries[:end]:
-            if entry.ordinal is not None and entry.ordinal in other.rewritten:
-                rewritten[entry.ordinal] = other.rewritten[entry.ordinal]
+        there = (entry.ordinal for entry in reversed(self.entries[:end]))
+        last = next((ordinal for ordinal in there if ordinal is not None), -1)
+        texts = {o: text for o, text in other.rewritten.items() if o <= last}
         return replace(
             self,
             entries=other.entries[:end] + self.entries[end:],
-            rewritten=rewritten,
+            rewritten={**self.rewritten, **texts},
             measured=other.sizes[:end] + self.sizes[end:],
         )
 
