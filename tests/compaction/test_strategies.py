@@ -169,3 +169,11 @@ def test_a_task_is_what_a_person_said_with_words_or_pictures_and_steps_are_what_
     assert made.task == 0
     assert made.steps == ((1, 3),)
     assert made.protected == {0, 1, 3}
+
+
+def test_instructions_at_the_head_stay_so_behind_a_summary() -> None:
+    said = [Message("system", "rules"), Message("user", "old"), Message("user", "the task")]
+    before = conversation(said)
+    made = before.summarised("We began.").noting("gone", 0)
+    assert before.protected == {0, 2}
+    assert made.protected == {2, 4}

@@ -98,9 +98,10 @@ class Conversation:
         newest = self.steps[-self.keep_steps :] if self.keep_steps else ()
         kept = {place for step in newest for place in step}
         for place, entry in enumerate(self.entries):
-            if entry.message.role != "system":
+            if entry.made is None and entry.message.role != "system":
                 break
-            kept.add(place)
+            if entry.made is None:
+                kept.add(place)
         return frozenset(kept | ({self.task} if self.task is not None else set()))
 
     @property
