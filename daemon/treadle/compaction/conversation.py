@@ -33,7 +33,7 @@ class Conversation:
     Args:
         entries: its messages where they stand in the thread, and what compactions made.
         rewritten: the texts that stand in the place of messages' own, by ordinal.
-        keep_steps: how many of the newest steps are never given up.
+        keep_steps: how many of the newest steps are never given up; see `newest`.
         measured: the sizes of the messages, where they are known.
     """
 
@@ -93,10 +93,20 @@ class Conversation:
         return None
 
     @cached_property
+    def newest(self) -> tuple[tuple[int, ...], ...]:
+        """The steps that are never given up.
+
+        Results that the model has not answered yet are among them, however few are wanted: given
+        up unseen they would be asked for again, without end.
+        """
+        is_answered = not self.entries or self.entries[-1].message.role != "tool"
+        count = self.keep_steps if is_answered else max(self.keep_steps, 1)
+        return self.steps[-count:] if count else ()
+
+    @cached_property
     def protected(self) -> frozenset[int]:
         """The places that are never given up: instructions at the head, the task, newest steps."""
-        newest = self.steps[-self.keep_steps :] if self.keep_steps else ()
-        kept = {place for step in newest for place in step}
+        kept = {place for step in self.newest for place in step}
         for place, entry in enumerate(self.entries):
             if entry.made is None and entry.message.role != "system":
                 break
