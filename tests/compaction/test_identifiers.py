@@ -66,3 +66,9 @@ def test_half_an_identifier_is_never_shown() -> None:
     text = " ".join(f"item_{n:05}" for n in range(40))
     for line in lost(said(text), [], "", 10_000):
         assert all(word in text.split() for word in line.removeprefix("- ").split()), line
+
+
+def test_where_little_is_said_a_name_counts_as_well() -> None:
+    assert identifiers("My name is Mac. I live in Oslo.") == ["Mac", "Oslo"]
+    assert identifiers("It is about Mac." + " And so on." * 20) == []
+    assert lost(said("My name is Mac."), [], "Nobody was named.", 100) == ["- My name is Mac."]

@@ -101,6 +101,21 @@ async def test_the_note_counts_what_went_in_all_and_stands_behind_it() -> None:
     assert [(note.before, note.text) for note in record.notes] == [(7, note_text(7))]
 
 
+async def test_where_an_answer_would_come_first_the_note_does() -> None:
+    turns = [
+        one
+        for number in (1, 2, 3)
+        for one in (Message("user", f"do {number} " * 60), Message("assistant", f"did {number}"))
+    ]
+    env = CompactionEnv(conversation([*turns, Message("user", "and now?")]), 1, measured)
+    for _ in range(2):
+        await SlidingWindow(rest)(env)
+        assert [entry.made or entry.ordinal for entry in env.conversation.entries] == [
+            "note", 3, 5, 6,
+        ]  # fmt: skip
+        assert "4 earlier messages are" in env.conversation.entries[0].message.text
+
+
 async def test_what_a_person_said_meanwhile_begins_no_turn_and_what_began_it_stays() -> None:
     call = ToolCall("c1", "shell", {})
     said = [
@@ -154,3 +169,11 @@ def test_a_task_is_what_a_person_said_with_words_or_pictures_and_steps_are_what_
     assert made.task == 0
     assert made.steps == ((1, 3),)
     assert made.protected == {0, 1, 3}
+
+
+def test_instructions_at_the_head_stay_so_behind_a_summary() -> None:
+    said = [Message("system", "rules"), Message("user", "old"), Message("user", "the task")]
+    before = conversation(said)
+    made = before.summarised("We began.").noting("gone", 0)
+    assert before.protected == {0, 2}
+    assert made.protected == {2, 4}

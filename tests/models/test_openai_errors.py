@@ -32,6 +32,8 @@ from treadle.turn.agent import Agent
 
 Kind = type[ModelError]
 
+_NO_ROOM = "the request exceeds the available context size"
+
 
 @pytest.mark.parametrize(
     ("status", "error", "kind", "data"),
@@ -80,6 +82,11 @@ async def test_each_status_has_its_error(
                 "n_ctx": 4096,
             },
             4096,
+        ),
+        # No window is like that: what is left of one, or what a broken server says.
+        *(
+            (400, {"message": _NO_ROOM, "n_ctx": figure}, None)
+            for figure in (True, 0, -5, 3, "4096", 8192.5)
         ),
         (400, {"message": "Please reduce the length of the messages or completion."}, None),
         (400, {"message": "input length and `max_tokens` exceed context limit: 1 + 2 > 2"}, None),

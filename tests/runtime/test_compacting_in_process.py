@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from support.compacting import LONG, SUMMARY, is_summary, summing_up, write_counting
 from support.model_server import Answer, ModelServer
 from support.person import on
+from support.small_window import LONG, SUMMARY, is_summary, summing_up, write_counting
 from support.waiting import PATIENCE_SECONDS
 from treadle import Session
 from treadle.compaction.told import Compacted, Compacting

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from support.compacting import (
+from support.daemon import Daemon, RpcError, daemon
+from support.model_server import Answer, ModelServer, Request
+from support.person import conversation, on, pair, write_agent
+from support.small_window import (
     LONG,
     SUMMARY,
     counter,
@@ -17,9 +20,6 @@ from support.compacting import (
     told,
     write_counting,
 )
-from support.daemon import Daemon, RpcError, daemon
-from support.model_server import Answer, ModelServer, Request
-from support.person import conversation, on, pair, write_agent
 
 MARK = "[treadle summary of what was said before]\n"
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from support.compacting import LONG, counter, is_summary, summing_up, told
 from support.daemon import Daemon, RpcError
 from support.person import conversation
+from support.small_window import LONG, counter, is_summary, summing_up, told
 from treadle.folders import CONFIG_VARIABLE
 
 AGENT = """

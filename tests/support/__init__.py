@@ -21,7 +21,9 @@ editors        what the clients of real editors are answered with, and how their
 peers          programs of other houses: skipped where missing, unless they have to be there
 noise          an editor that says everything that is allowed, in any mixture
 tasks          agents that give tasks to others, and what their threads keep
-compacting     conversations that fill a small window, and a model that sums them up
+small_window   conversations that fill a small window, and a model that sums them up
+long_talk      hundreds of turns, and a provider that counts its window for itself and refuses
+survived       what a thread has to hold after a kill, and that it can be sent
 tmux           a real terminal, its keys and its screen
 chat           `treadle chat` in such a terminal
 doctor         `treadle doctor`, run to its end, and what it said

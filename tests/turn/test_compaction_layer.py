@@ -108,6 +108,15 @@ async def test_a_conversation_that_cannot_shrink_is_not_compacted_before_every_c
     assert talk.ends[0].outcome == "declined" and len(talk.ends) <= 3
 
 
+async def test_a_model_sees_each_result_once_where_no_step_is_to_be_kept(thread: Thread) -> None:
+    talk = Talk(thread, Summary(SlidingWindow(rest)), keep_steps=0)
+    await filled(thread, turns=2)
+    model = await talk.say("Go.", Reply(calls=[ScriptedCall("browse")]), "I have read it.")
+    assert [end.outcome for end in talk.ends] == ["completed"]
+    assert roles_and_texts(model.requests[1].messages)[-1] == ("tool", "p" * 1_000)
+    assert thread.view()[-1].text == "I have read it."
+
+
 async def test_two_compactions_in_one_turn_leave_its_tools_usage_and_text_right(
     thread: Thread,
 ) -> None:

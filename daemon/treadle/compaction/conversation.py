@@ -33,7 +33,7 @@ class Conversation:
     Args:
         entries: its messages where they stand in the thread, and what compactions made.
         rewritten: the texts that stand in the place of messages' own, by ordinal.
-        keep_steps: how many of the newest steps are never given up.
+        keep_steps: how many of the newest steps are never given up; see `newest`.
         measured: the sizes of the messages, where they are known.
     """
 
@@ -93,14 +93,25 @@ class Conversation:
         return None
 
     @cached_property
+    def newest(self) -> tuple[tuple[int, ...], ...]:
+        """The steps that are never given up.
+
+        Results that the model has not answered yet are among them, however few are wanted: given
+        up unseen they would be asked for again, without end.
+        """
+        is_answered = not self.entries or self.entries[-1].message.role != "tool"
+        count = self.keep_steps if is_answered else max(self.keep_steps, 1)
+        return self.steps[-count:] if count else ()
+
+    @cached_property
     def protected(self) -> frozenset[int]:
         """The places that are never given up: instructions at the head, the task, newest steps."""
-        newest = self.steps[-self.keep_steps :] if self.keep_steps else ()
-        kept = {place for step in newest for place in step}
+        kept = {place for step in self.newest for place in step}
         for place, entry in enumerate(self.entries):
-            if entry.message.role != "system":
+            if entry.made is None and entry.message.role != "system":
                 break
-            kept.add(place)
+            if entry.made is None:
+                kept.add(place)
         return frozenset(kept | ({self.task} if self.task is not None else set()))
 
     @property
@@ -124,7 +135,7 @@ class Conversation:
             entry = entries[place]
             assert entry.ordinal is not None, "what a compaction made is not rewritten"
             message = msgspec.structs.replace(entry.message, content=text)
-            entries[place] = replace(entry, message=message)
+            entries[place] = Placed(message, entry.ordinal)
             sizes[place] = size_of((message,))
             rewritten[entry.ordinal] = text
         return replace(self, entries=tuple(entries), rewritten=rewritten, measured=tuple(sizes))
@@ -136,14 +147,13 @@ class Conversation:
             other: this conversation with texts rewritten.
             end: the first place that stays as it is here.
         """
-        rewritten = dict(self.rewritten)
-        for entry in self.entries[:end]:
-            if entry.ordinal is not None and entry.ordinal in other.rewritten:
-                rewritten[entry.ordinal] = other.rewritten[entry.ordinal]
+        there = (entry.ordinal for entry in reversed(self.entries[:end]))
+        last = next((ordinal for ordinal in there if ordinal is not None), -1)
+        texts = {o: text for o, text in other.rewritten.items() if o <= last}
         return replace(
             self,
             entries=other.entries[:end] + self.entries[end:],
-            rewritten=rewritten,
+            rewritten={**self.rewritten, **texts},
             measured=other.sizes[:end] + self.sizes[end:],
         )
 

@@ -22,6 +22,9 @@ OF_MESSAGE = 12
 LEAST_CHARACTERS = 4
 MOST_CHARACTERS = 200
 
+# Where little is said, a name counts as well: "My name is Mac." In a longer text there are many.
+NAMING_CHARACTERS = 200
+
 # So much of a line is kept on each side of an identifier that says what it is.
 AROUND_CHARACTERS = 60
 
@@ -35,7 +38,9 @@ def identifiers(text: str) -> list[str]:
     """Return the words of a text that have to stay as they are, each once, in order."""
     quoted = [found.strip() for found in _QUOTED.findall(text)]
     words = (word.strip(_EDGES) for word in _WORD.findall(text))
-    return list(dict.fromkeys([*quoted, *(word for word in words if _is_identifier(word))]))
+    named = _names(text) if len(text) <= NAMING_CHARACTERS else ()
+    found = [*quoted, *(word for word in words if _is_identifier(word)), *named]
+    return list(dict.fromkeys(found))
 
 
 def lost(messages: Iterable[Message], earlier: Sequence[str], summary: str, most: int) -> list[str]:
@@ -97,6 +102,16 @@ def _holds(text: str, word: str) -> bool:
     if word not in text:
         return False
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
+
+
+def _names(text: str) -> Iterator[str]:
+    """Find what is written like a name: with a capital, where no sentence begins."""
+    begins = True
+    for word in _WORD.findall(text):
+        bare = word.strip(_EDGES)
+        if not begins and len(bare) > 1 and bare[0].isupper() and "'" not in bare:
+            yield bare
+        begins = word.endswith((".", "!", "?", ":")) or not bare.strip("-")
 
 
 def _is_identifier(word: str) -> bool:

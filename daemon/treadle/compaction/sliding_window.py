@@ -93,12 +93,20 @@ def _disjoint(conversation: Conversation, units: Iterable[Iterable[int]]) -> lis
 def _without(conversation: Conversation, gone: set[int]) -> Conversation:
     """Return the conversation without some places, and with the note that says so.
 
-    It stands behind everything that it speaks of.
+    It stands behind everything that it speaks of; or at the head, where what stays would begin with
+    an answer to nobody, which strict endpoints refuse.
     """
     notes = [place for place, entry in enumerate(conversation.entries) if entry.made == "note"]
     end = max(max(gone) + 1, *notes, 0)
     count = len(gone) + sum(_counted(conversation.entries[place]) for place in notes)
-    return conversation.without(gone).noting(note_text(count), end - len(gone))
+    left = conversation.without(gone)
+    first = next((p for p, e in enumerate(left.entries) if _is_said(e)), len(left.entries))
+    is_headless = first < len(left.entries) and left.entries[first].message.role != "user"
+    return left.noting(note_text(count), first if is_headless else end - len(gone))
+
+
+def _is_said(entry: Placed) -> bool:
+    return entry.made != "note" and entry.message.role != "system"
 
 
 def _counted(note: Placed) -> int:

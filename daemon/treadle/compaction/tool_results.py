@@ -6,11 +6,9 @@ Owns which results those are, and what stands in their place.
 from __future__ import annotations
 
 from treadle.compaction.conversation import Conversation
-from treadle.compaction.counting import size_of
 from treadle.compaction.cutting import IN_SESSION, Cut
 from treadle.compaction.ladder import CompactionEnv, Strategy, fewest
 from treadle.thread.history import MARK
-from treadle.thread.message import Message
 
 # A smaller one is hardly larger than what would stand in its place.
 LEAST_TOKENS = 200
@@ -52,7 +50,7 @@ def _notes(conversation: Conversation) -> dict[int, str]:
             continue
         cut = Cut.of(entry.message, entry.ordinal in conversation.rewritten)
         text = _note(names.get(place, "a tool"), cut)
-        if size_of((_saying(entry.message, text),)).tokens < size.tokens:
+        if len(text) < len(entry.message.text) or size.attachments:
             found[place] = text
     return found
 
@@ -79,8 +77,3 @@ def _names(conversation: Conversation) -> dict[int, str]:
             if name is not None:
                 found[place] = name
     return found
-
-
-def _saying(message: Message, text: str) -> Message:
-    """Return a message that says something else."""
-    return Message(message.role, text, tool_call_id=message.tool_call_id)

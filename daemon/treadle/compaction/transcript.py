@@ -146,8 +146,7 @@ def shortened(text: str, most: int) -> str:
 def _units(conversation: Conversation) -> Iterator[Unit]:
     entries = conversation.entries
     step_of = {place: step for step in conversation.steps for place in step}
-    newest = conversation.steps[-conversation.keep_steps :] if conversation.keep_steps else ()
-    end = min((place for step in newest for place in step), default=len(entries))
+    end = min((place for step in conversation.newest for place in step), default=len(entries))
     for place, entry in enumerate(entries[:end]):
         together = step_of.get(place, (place,))
         if place == conversation.task:

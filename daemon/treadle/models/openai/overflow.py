@@ -27,18 +27,24 @@ class Overflow:
     window: int | None = None
     asked: int | None = None
 
+    @classmethod
+    def counted(cls, window: object, asked: object) -> Overflow:
+        """Take an endpoint's figures, as far as they can be any."""
+        return cls(_at_least(MIN_WINDOW, window), _at_least(1, asked))
+
 
 def overflow_in(text: str) -> Overflow | None:
     """Read what an endpoint said, its codes included; None where it says something else."""
     for pattern in _PATTERNS:
         if found := pattern.search(text):
             counted = found.groupdict()
-            window = _figure(counted.get("window"))
-            return Overflow(
-                window if window is not None and window >= MIN_WINDOW else None,
-                _figure(counted.get("asked")),
-            )
+            return Overflow.counted(_figure(counted.get("window")), _figure(counted.get("asked")))
     return None
+
+
+def _at_least(least: int, figure: object) -> int | None:
+    # No `isinstance`: to it `true` is a number.
+    return figure if type(figure) is int and figure >= least else None
 
 
 def _figure(text: str | None) -> int | None:

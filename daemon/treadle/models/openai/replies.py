@@ -177,8 +177,9 @@ def _overflow(body: object, text: str) -> Overflow | None:
     found = overflow_in(text)
     for level in _levels(body):  # llama.cpp counts in members of their own
         window, asked = level.get("n_ctx"), level.get("n_prompt_tokens")
-        if found is not None and isinstance(window, int):
-            return Overflow(window, asked if isinstance(asked, int) else found.asked)
+        counted = Overflow.counted(window, asked)
+        if found is not None and counted != Overflow():
+            return Overflow(counted.window or found.window, counted.asked or found.asked)
     return found
 
 
