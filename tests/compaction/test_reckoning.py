@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from treadle.compaction.conversation import Conversation
 from treadle.compaction.counting import tokens_of
 from treadle.compaction.reckoning import MOST_CHARACTERS, Reckoning, reckon
@@ -39,13 +41,18 @@ def test_a_report_from_before_a_compaction_counts_no_more() -> None:
     assert reckon(said, 0, 0, 10_000).tokens == 1_015
 
 
-def test_a_report_of_nothing_sent_is_none_and_an_absurd_one_sets_little_right() -> None:
-    unheard = conversation(ASKED, Message("assistant", "b" * 400, usage=Usage(0, 100)))
-    assert reckon(unheard, -1, 0, 10_000).factor == 1.0
-    absurd = conversation(ASKED, Message("assistant", "b" * 400, usage=Usage(1, 1)))
-    found = reckon(absurd, -1, 0, 10_000)
-    assert (found.tokens, found.factor) == (2, 0.25)
-    assert found.measure(conversation(ASKED)) == tokens_of([ASKED]) // 4
+@pytest.mark.parametrize("usage", [Usage(0, 100), Usage(1, 1), Usage(20_000, 1), Usage(1, 10**12)])
+def test_a_report_of_nothing_sent_is_none_nor_is_an_absurd_one(usage: Usage) -> None:
+    answered = Message("assistant", "b" * 400, usage=usage)
+    said = conversation(ASKED, answered, LATER)
+    plain = tokens_of([ASKED, answered, LATER]) + 50
+    assert reckon(said, -1, 50, 10_000) == Reckoning(plain, 50, 1.0, 10_000)
+
+
+@pytest.mark.parametrize("counted", [1, 10**12])
+def test_an_absurd_count_of_a_refused_request_is_none(counted: int) -> None:
+    said = conversation(ASKED, LATER)
+    assert reckon(said, -1, 50, 10_000, counted) == reckon(said, -1, 50, 10_000)
 
 
 def test_what_a_provider_counted_of_a_refused_request_is_the_count() -> None:

@@ -20,7 +20,8 @@ from treadle.thread.history import Placed
 MOST_CHARACTERS = 8 << 20
 
 # How far a report may set the approximation right, either way: scripts with several tokens to a
-# character on one side, long runs of the same character on the other. What is beyond is no count.
+# character on one side, long runs of the same character on the other. What is beyond is no count:
+# some servers leave out what they had in their cache, and some add up all that was ever asked.
 MOST_TOKENS_OF_ONE = 16.0
 LEAST_TOKENS_OF_ONE = 0.25
 
@@ -72,28 +73,24 @@ def reckon(
     """
     approximate = overhead + conversation.size.tokens
     tokens, factor = approximate, 1.0
-    found = _reported(conversation.entries, through)
-    if counted > 0:
-        tokens = counted
-    elif found is not None:
-        place, reported = found
-        tokens = reported + tokens_of(entry.message for entry in conversation.entries[place + 1 :])
-    if tokens != approximate:
-        factor = tokens / max(approximate, 1)
-        factor = min(max(factor, LEAST_TOKENS_OF_ONE), MOST_TOKENS_OF_ONE)
+    count = counted if counted > 0 else _counted(conversation.entries, through)
+    found = count / max(approximate, 1)
+    if LEAST_TOKENS_OF_ONE <= found <= MOST_TOKENS_OF_ONE:
+        tokens, factor = count, found
     scaled = int(overhead * factor)
     in_characters = scaled + conversation.size.characters * window // MOST_CHARACTERS
     return Reckoning(max(tokens, in_characters), scaled, factor, window)
 
 
-def _reported(entries: Sequence[Placed], through: int) -> tuple[int, int] | None:
-    """Find the last count of a provider that still holds: its message's place, and the count."""
+def _counted(entries: Sequence[Placed], through: int) -> int:
+    """Return the last count of a provider that still holds, with what came since; 0 for none."""
     for place in range(len(entries) - 1, -1, -1):
         message, ordinal = entries[place].message, entries[place].ordinal
         if ordinal is None or ordinal <= through:
-            return None
+            return 0
         usage = message.usage if message.role == "assistant" else None
         # Some servers count only what they say.
         if usage is not None and usage.input_tokens > 0:
-            return place, usage.input_tokens + usage.output_tokens
-    return None
+            since = tokens_of(entry.message for entry in entries[place + 1 :])
+            return usage.input_tokens + usage.output_tokens + since
+    return 0
