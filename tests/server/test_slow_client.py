@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from support.daemon import Daemon, daemon
-from support.person import pair, stored
+from support.person import pair, stored, write_config
 from support.process import linux_only, resident_bytes, until_dead
 from support.waiting import PATIENCE_SECONDS, until_seen
 from treadle.thread.message import Message, encode_line
@@ -64,6 +64,8 @@ async def test_a_client_that_reads_late_gets_everything_in_order_and_costs_a_bou
     scripted: Callable[..., str], tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("hello")
+    # What is said here is no conversation that a model would have to take.
+    write_config("[compaction]\nwindow = 20_000_000\n")
     call = {"name": "read", "arguments": {"path": "a.txt"}}
     model = scripted({"text": FIRST, "calls": [call]}, {"text": SECOND})
     silent = tmp_path / "silent.jsonl"

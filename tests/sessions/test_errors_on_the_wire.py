@@ -8,7 +8,15 @@ import pytest
 
 from support.daemon import Daemon, RpcError, daemon
 from support.model_server import Answer, last_user_text
-from support.person import by_text, conversation, pair, stored, write_agent, write_config
+from support.person import (
+    by_text,
+    conversation,
+    pair,
+    stored,
+    without_overhead,
+    write_agent,
+    write_config,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +102,7 @@ async def test_every_failure_of_a_model_has_its_reason_and_the_next_prompt_works
     async with conversation(by_text(answers)) as (client, _):
         for name, (_, data) in _FAILURES.items():
             error = await _refusal(client, pair(name, prompt=name))
-            assert (name, error.code, error.data) == (name, -32803, data)
+            assert (name, error.code, without_overhead(error.data)) == (name, -32803, data)
             assert client.of("session/done", name)[0]["turn"] == 1
             await _works(client, name)
 
