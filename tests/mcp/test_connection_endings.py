@@ -110,7 +110,8 @@ async def test_an_owner_that_is_cancelled_leaves_at_once(program: str, cancels: 
 
 
 @pytest.mark.parametrize("program", ["def call(request): pass", DEAF])
-async def test_calls_in_flight_end_when_the_connection_is_left(program: str) -> None:
+@pytest.mark.parametrize("steps", [1, 3, 10, 40])
+async def test_calls_in_flight_end_when_the_connection_is_left(program: str, steps: int) -> None:
     calls: list[asyncio.Task[object]] = []
 
     async def call(connection: Connection) -> None:
@@ -121,7 +122,7 @@ async def test_calls_in_flight_end_when_the_connection_is_left(program: str) -> 
 
     async with spoken_with(*lines(program)) as (connection, _):
         calls += [asyncio.create_task(call(connection)) for _ in range(3)]
-        await turns(10)
+        await turns(steps)
     results = await asyncio.gather(*calls, return_exceptions=True)
     assert {str(result) for result in results} == {
         "the connection was closed while the server answered; it may have had effects"

@@ -36,6 +36,11 @@ class Lost:
         """Note that we want no more of it."""
         self._over.set()
 
+    @property
+    def is_left(self) -> bool:
+        """Whether we wanted no more of it, before it was lost."""
+        return self._over.is_set() and not self.why
+
     async def wait(self) -> str:
         """Wait until it is lost; return why."""
         await self._lost.wait()

@@ -183,7 +183,7 @@ class Speaking:
         Raises:
             RemoteError: nothing, or nothing good.
         """
-        if self._is_over or self._lost.why:
+        if self._is_over or self._lost.is_left or self._lost.why:
             raise RemoteError(self._lost.why or _CLOSED)
         wait = asyncio.timeout(seconds)
         self._waits.add(wait)
@@ -205,7 +205,7 @@ class Speaking:
         """Say why there is no answer."""
         if self._lost.why:
             return RemoteError(f"{self._lost.why} while it answered{effects}")
-        if self._is_over:
+        if self._is_over or self._lost.is_left:
             return RemoteError(f"{_CLOSED} while the server answered{effects}")
         if seconds is None:
             return RemoteError(f"the connection broke off while the server answered{effects}")
