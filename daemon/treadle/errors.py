@@ -253,6 +253,18 @@ class ModelError(RequestFailed):
     may_pass = False
     said = ""
 
+    @property
+    def asked_seconds(self) -> float:
+        """How long the endpoint asks to wait; 0 where it asks for nothing that can be done.
+
+        A completion of somebody else's may put anything there.
+        """
+        asked = self.data.get("retry_after_seconds")
+        if not isinstance(asked, int | float) or isinstance(asked, bool):
+            return 0.0
+        # In this order, so that what is no number is no wait either.
+        return max(0.0, asked)
+
 
 class ModelAuth(ModelError):
     """The endpoint refused the key (401, 403)."""

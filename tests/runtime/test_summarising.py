@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +17,12 @@ from treadle.errors import (
     ModelRefusedRequest,
     ModelStreamBroken,
     ModelUnreachable,
+    NoModel,
 )
 from treadle.models.completion import CompletionEnv, Delta
+from treadle.models.provider import Models
 from treadle.models.scripted import Reply, Scripted, ScriptedCall, ScriptedRequest
+from treadle.models.spec import EMBEDDED
 from treadle.runtime.summarising import CompletionSummariser
 from treadle.secrets import hold
 from treadle.thread.message import Message, Usage
@@ -186,8 +190,20 @@ async def test_a_completion_that_cancels_itself_cancels_nobody_else() -> None:
     async def gone(env: CompletionEnv) -> None:
         raise asyncio.CancelledError
 
-    with pytest.raises(ModelUnreachable):
+    with pytest.raises(ModelUnreachable, match="a-model was stopped before it had answered"):
         await say(summariser(gone))
+
+
+async def test_where_no_model_is_there_that_is_told_with_what_to_do(tmp_path: Path) -> None:
+    models = Models(tmp_path)
+    with pytest.raises(NoModel) as missing:
+        await say(summariser(models.completion(EMBEDDED)))
+    assert missing.value.message.startswith(
+        "there is no model to sum up with: no model is configured, and the embedded one is not on "
+        "this machine yet; run `treadle model pull` ("
+    )
+    assert missing.value.data["how"].startswith("run `treadle model pull`")
+    await models.close()
 
 
 async def test_a_completion_that_breaks_in_its_own_way_is_an_error_of_ours() -> None:

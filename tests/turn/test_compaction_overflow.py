@@ -75,9 +75,15 @@ async def test_a_window_that_overflows_whatever_goes_ends_in_an_error_after_two_
 async def test_what_cannot_shrink_is_not_sent_again(thread: Thread) -> None:
     talk = Talk(thread)
     model = Scripted([Reply(error=OVERFLOW)] * 9)
-    with pytest.raises(ContextOverflow):
+    with pytest.raises(ContextOverflow) as raised:
         await talk.agent(model).start("And?")
     assert len(model.requests) == 1
+    # It is small, so what the provider says cannot be told as if it were so.
+    assert "does not fit" not in raised.value.message
+    assert raised.value.message.startswith(
+        "the model's endpoint refuses the conversation as too long, also as it is now: about "
+    )
+    assert f"in a window that we take for {WINDOW}. If" in raised.value.message
     assert [end.outcome for end in talk.ends] == ["declined", "declined"]
 
 
@@ -138,6 +144,7 @@ async def test_instructions_larger_than_the_window_are_an_error_before_a_call_is
     assert (model.requests, talk.told) == ([], [])
     assert raised.value.data["window"] == WINDOW
     assert raised.value.data["overhead_tokens"] > 2_000
+    assert f"does not fit into the model's window of {WINDOW} tokens" in raised.value.message
 
 
 async def test_a_task_larger_than_the_window_is_an_error_before_a_call_is_spent(

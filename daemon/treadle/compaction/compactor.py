@@ -117,14 +117,23 @@ class Compactor:
     def overflow(self, thread: Thread, overhead: int) -> ContextOverflow:
         """Make the error that tells what of a conversation stays, and how large the window is."""
         conversation = self._conversation(thread)
-        fixed = self._reckon(conversation, thread, overhead).fixed(conversation)
-        return ContextOverflow(
-            f"the conversation does not fit into the model's window of {self._window} tokens; its "
-            f"instructions, its tools and the newest messages, which stay, take about {fixed}: "
-            "shorten them, offer fewer tools, or choose a model with a larger window",
-            overhead_tokens=fixed,
-            window=self._window,
-        )
+        found = self._reckon(conversation, thread, overhead)
+        fixed = found.fixed(conversation)
+        if fixed > self._window:
+            told = (
+                f"the conversation does not fit into the model's window of {self._window} tokens; "
+                f"its instructions, its tools and the newest messages, which stay, take about "
+                f"{fixed}: shorten them, offer fewer tools, or choose a model with a larger window"
+            )
+        else:
+            told = (
+                "the model's endpoint refuses the conversation as too long, also as it is now: "
+                f"about {found.total(conversation)} tokens as we count, in a window that we take "
+                f"for {self._window}. If its window is smaller, say so with `window` under "
+                "`compaction` in the agent's file, or give the model a larger one where it is "
+                "served; if not, its endpoint is at fault: choose another model"
+            )
+        return ContextOverflow(told, overhead_tokens=fixed, window=self._window)
 
     async def run(
         self,
@@ -190,6 +199,7 @@ class Compactor:
         fits = window if trigger == "overflow" else self._window
         limit = max(self._settings.triggers_at(fits) - found.overhead, target)
         env = CompactionEnv(before, target, found.measure, instructions, limit=limit)
+        env.is_asked_for = trigger == "manual"
         return _Run(thread, found, env, trigger)
 
     def _cool_down(self, ended: Compacted) -> None:

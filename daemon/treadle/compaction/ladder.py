@@ -17,10 +17,14 @@ from typing import Literal, TypeAlias
 
 from treadle.compaction.conversation import Conversation, Measure
 from treadle.errors import TreadleError
+from treadle.secrets import known
 from treadle.stack.stack import App
-from treadle.thread.message import Usage
+from treadle.thread.message import Usage, clean
 
 logger = logging.getLogger(__name__)
+
+# Enough of an exception's own words to recognise it.
+SAID_CHARACTERS = 300
 
 LadderName: TypeAlias = Literal["faithful", "cheapest"]
 
@@ -51,6 +55,7 @@ class CompactionEnv:
         attempts: what each strategy that was asked came to.
         limit: beyond how many tokens even what is never given up is cut; the target where that
             is more.
+        is_asked_for: a person asks for this one, and waits for it.
     """
 
     conversation: Conversation
@@ -60,6 +65,7 @@ class CompactionEnv:
     usage: Usage = field(default_factory=Usage)
     attempts: list[Attempt] = field(default_factory=list)
     limit: int = 0
+    is_asked_for: bool = False
 
     @property
     def tokens(self) -> int:
@@ -92,6 +98,7 @@ Work: TypeAlias = Callable[[CompactionEnv], Awaitable[Conversation | None]]
 """Makes a smaller conversation of an env's, or None where it cannot.
 
 Contract: changes nothing but `usage`; raises errors of `treadle.errors` where something fails.
+Whatever else one of somebody's own raises is taken for such an error.
 """
 
 
@@ -114,19 +121,43 @@ class Strategy:
         """
         if not env.is_over:
             return
-        problem, made = "", None
+        before = env.conversation
         try:
-            made = await self.work(env)
+            env.take(self.name, await self.work(env))
         except TreadleError as error:
-            problem = error.message
-            logger.warning("the strategy %s failed: %s", self.name, problem)
-        env.take(self.name, made, problem)
+            self._decline(env, before, error.message)
+        except Exception as error:
+            # It may be anybody's, and what it raises is no reason to ask nobody else.
+            self._decline(env, before, _in_words(error), error)
         if env.is_over:
             await self._app(env)
+
+    def _decline(
+        self,
+        env: CompactionEnv,
+        before: Conversation,
+        problem: str,
+        unforeseen: Exception | None = None,
+    ) -> None:
+        """Have the conversation as it was, and note why."""
+        problem = known().redact(problem)
+        logger.warning("the strategy %s did nothing: %s", self.name, problem, exc_info=unforeseen)
+        env.conversation = before
+        env.take(self.name, None, problem)
 
     async def work(self, env: CompactionEnv) -> Conversation | None:
         """Make a smaller conversation, or none."""
         raise NotImplementedError
+
+
+def _in_words(error: Exception) -> str:
+    """Tell what somebody's own code raised, on one line."""
+    try:
+        # Before it is cut: half a secret is not recognised any more.
+        said = " ".join(clean(known().redact(str(error))).split())[:SAID_CHARACTERS]
+    except Exception:
+        said = ""
+    return ": ".join(filter(None, (type(error).__name__, said)))
 
 
 def fewest(count: int, fits: Callable[[int], bool]) -> int:

@@ -35,7 +35,10 @@ class CompactionSettings:
         window: the model's window in tokens; None for what is known of the model.
         compact_at: the part of the window from which on it is done.
         compact_to: the part of the window that it aims at.
-        keep_steps: how many of the newest steps are never touched.
+        keep_steps: how many of the newest answers of the model stay as they are, each with the
+            results of the tools that it called. A step is one such answer, not a turn: a prompt
+            with three rounds of tools has four. What a person says is no step; the newest of
+            that stays in any case, and so does a result that the model has not seen yet.
         ladder: the strategies, in order.
         summary_model: another model, at the same endpoint, that writes the summaries.
 

@@ -2,8 +2,9 @@
 
     transcript ─▶ chunk ─▶ summariser ─▶ judged ─▶ the next chunk, with this summary folded in
 
-Owns the rounds: how much is read at once, what is asked again and how often, and that the last
-good round stands where a later one fails. Refuses to know which model writes.
+Owns the rounds: how much is read at once, what is asked again and how often, how long all of it
+may take, and that the last good round stands where a later one fails. Refuses to know which model
+writes.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from treadle.compaction.fence import LINE_CHARACTERS
 from treadle.compaction.judging import judged
 from treadle.compaction.ladder import CompactionEnv, Strategy
 from treadle.compaction.request import INSTRUCTIONS, request
+from treadle.compaction.resting import Rest
 from treadle.compaction.sections import fitted
 from treadle.compaction.summariser import NoSummary, Summariser
 from treadle.compaction.transcript import Chunk, Transcript
-from treadle.errors import ContextOverflow, TreadleError
+from treadle.errors import ContextOverflow, ModelUnreachable, TreadleError
 from treadle.stack.stack import App
 from treadle.thread.message import Message
 
@@ -50,23 +52,37 @@ MAX_ROUNDS = 6
 MAX_OVERFLOWS = 4
 MAX_REFUSED_REPLIES = 2
 
-# No round begins later: whoever waits for the turn has waited long enough.
+# For all that is asked for one summary, with what is asked again: whoever waits for the turn has
+# then waited long enough. What one answer may take (`runtime.summarising`) is less.
 ROUNDS_SECONDS = 300.0
 
 
 class Summarize(Strategy):
     """Puts a summary in the place of what is older than the newest steps; the task stays.
 
+    A summariser that has failed rests a while, and is asked nothing unless a person wants it.
+
     Args:
         app: the rest of the ladder.
         summariser: writes it.
+        rest: remembers that it failed.
+        seconds: how long one summary may take, whatever is asked for it.
     """
 
     name = "summarize"
 
-    def __init__(self, app: App[CompactionEnv], *, summariser: Summariser) -> None:
+    def __init__(
+        self,
+        app: App[CompactionEnv],
+        *,
+        summariser: Summariser,
+        rest: Rest | None = None,
+        seconds: float = ROUNDS_SECONDS,
+    ) -> None:
         super().__init__(app)
         self._summariser = summariser
+        self._rest = rest or Rest()
+        self._seconds = seconds
 
     async def work(self, env: CompactionEnv) -> Conversation | None:
         """Summarise, in as many rounds as it takes.
@@ -74,16 +90,37 @@ class Summarize(Strategy):
         Raises:
             ContextOverflow: the summariser's window is too small for any of it.
             NoSummary: what it says is no summary.
-            TreadleError: it failed.
+            Resting: it failed a short while ago.
+            TreadleError: it failed, or takes too long.
         """
+        if not env.is_asked_for:
+            self._rest.require_none()
         rounds = _Rounds(self._summariser, env)
         try:
-            await rounds.run()
+            await self._in_time(rounds)
+            self._rest.end()
         except TreadleError as error:
+            self._rest.begin(error)
             if rounds.made is None:
                 raise
             logger.warning("a later round of a summary failed: %s", error.message)
         return rounds.made
+
+    async def _in_time(self, rounds: _Rounds) -> None:
+        """Run all the rounds under one deadline.
+
+        Raises:
+            TreadleError: one failed for good, or it is over.
+        """
+        try:
+            async with asyncio.timeout(self._seconds) as deadline:
+                await rounds.run()
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            raise ModelUnreachable(
+                f"the summary was not finished within {self._seconds:g} seconds"
+            ) from None
 
 
 class _Rounds:
@@ -116,17 +153,12 @@ class _Rounds:
         # A chunk may end a line before it is full.
         whole = MAX_ROUNDS * (self._characters - LINE_CHARACTERS)
         self._transcript.bound(self._characters, whole)
-        now = asyncio.get_running_loop().time
-        end = now() + ROUNDS_SECONDS
         for _ in range(MAX_ROUNDS):
             chunk = await self._round()
             if chunk is None:
                 return
             self._transcript.read(chunk)
             self._take()
-            if now() > end:
-                logger.warning("a summary took too long; what is not read yet stays")
-                return
 
     async def _round(self) -> Chunk | None:
         """Have the next chunk folded in; return it, or None where there is none.

@@ -15,18 +15,23 @@ from dataclasses import dataclass, field
 
 from treadle.compaction.counting import CHARACTERS_OF_TOKEN
 from treadle.compaction.summariser import NoSummary, Said
-from treadle.errors import ModelError, ModelRefusedRequest, ModelUnreachable, TreadleError
+from treadle.errors import (
+    ModelError,
+    ModelRefusedRequest,
+    ModelUnreachable,
+    NoModel,
+    TreadleError,
+)
 from treadle.models.completion import Completion, Delta, ToolSpec
 from treadle.secrets import known
 from treadle.thread.blobs import Blobs
 from treadle.thread.message import Message, Usage, clean
 from treadle.thread.records import StopReason
-from treadle.turn.retry import asked_seconds
 
 logger = logging.getLogger(__name__)
 
-# With the waits between its tries: a person waits for the turn behind it. A small model on a
-# slow machine writes a page within it.
+# For one answer, with the waits between its tries: a person waits for the turn behind it. A small
+# model on a slow machine writes a page within it.
 SUMMARY_SECONDS = 180.0
 
 # A model call that is cancelled keeps nothing; one that stays longer is left to its own time-out.
@@ -82,6 +87,7 @@ class CompletionSummariser:
 
         Raises:
             NoSummary: the answer is no text, calls tools, was refused or does not end.
+            NoModel: none is there.
             ModelError: the model failed, or has not answered in time.
         """
         secrets = known()
@@ -101,8 +107,10 @@ class CompletionSummariser:
             if not work.done():
                 work.cancel()
                 await asyncio.wait({work}, timeout=STOP_SECONDS)
-        if not in_time or work.cancelled():
+        if not in_time:
             raise ModelUnreachable(f"{self._model} did not sum up in {self._seconds:g} seconds")
+        if work.cancelled():
+            raise ModelUnreachable(f"{self._model} was stopped before it had answered")
         said = work.result()
         logger.info("%s wrote %d characters of a summary", self._model, len(said.text))
         return said
@@ -128,11 +136,16 @@ class CompletionSummariser:
         env = _Aside(asked, most)
         try:
             await self._completion(env)
+        except NoModel as error:
+            # What to do about it is all that helps, and a strategy's problem is one text.
+            how = error.data.get("how", "")
+            told = f"there is no model to sum up with: {error.message}; {how}"
+            raise NoModel(told, how=how) from error
         except TreadleError:
             raise
         except Exception as error:
             logger.exception("a model failed in a way nobody foresaw")
-            told = f"{self._model} failed; the daemon's log says how"
+            told = f"{self._model} failed in a way that nobody foresaw; the log says how"
             raise ModelRefusedRequest(told) from error
         if problem := env.problem():
             raise NoSummary(problem, env.usage)
@@ -141,7 +154,7 @@ class CompletionSummariser:
 
     def _wait_seconds(self, error: ModelError, attempt: int) -> float | None:
         """Return how long to wait before the next attempt; None where there is to be none."""
-        asked = asked_seconds(error)
+        asked = error.asked_seconds
         if attempt > MAX_RETRIES or not error.may_pass or asked > MAX_RETRY_AFTER_SECONDS:
             return None
         # Half of it at least, as in a turn's own calls.

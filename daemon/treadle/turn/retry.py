@@ -82,20 +82,8 @@ class Retry:
         """Return how long to wait before the next attempt; None where there is to be none."""
         if attempt > self._max_retries or not error.may_pass:
             return None
-        if asked := asked_seconds(error):
+        if asked := error.asked_seconds:
             return asked if asked <= MAX_RETRY_AFTER_SECONDS else None
         longest = min(FIRST_WAIT_SECONDS * 2.0 ** (attempt - 1), MAX_WAIT_SECONDS)
         # Half of it at least, so that an endpoint that is overloaded gets some rest from each.
         return longest * (0.5 + self._chance() / 2)
-
-
-def asked_seconds(error: ModelError) -> float:
-    """Return how long the endpoint asks to wait; 0 where it asks for nothing that can be done.
-
-    A completion of somebody else's may put anything there.
-    """
-    asked = error.data.get("retry_after_seconds")
-    if not isinstance(asked, int | float) or isinstance(asked, bool):
-        return 0.0
-    # In this order, so that what is no number is no wait either.
-    return max(0.0, asked)
