@@ -153,6 +153,18 @@ async def test_images_in_a_newest_result_go_with_words_when_they_have_to() -> No
     assert tight.conversation.size.attachments == 0
 
 
+async def test_where_images_went_with_a_text_its_words_name_both_places() -> None:
+    result: Content = [{"type": "text", "text": "page\n" * 4_000}, IMAGE, IMAGE]
+    env = await compacted(talk(asked("go"), *step(result)), Kept(), limit=1_000)
+    text = env.conversation.entries[2].message.text
+    assert (
+        " characters and 2 images here; the whole of it is in session/read, its text in "
+        "output://1.txt]\n" in text
+    )
+    cut = Cut.of(env.conversation.entries[2].message, was_rewritten=True)
+    assert cut.where == "session/read, its text in output://1.txt"
+
+
 async def test_a_summary_for_a_larger_window_is_cut_and_stays_a_summary() -> None:
     summary = "Objective: to live.\n" + "x" * 100_000 + "\nOutstanding: nothing."
     env = await compacted(talk(asked("go"), *step("ok")).summarised(summary))

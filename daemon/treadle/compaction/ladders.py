@@ -26,7 +26,7 @@ def build(
     Args:
         names: the strategies, in order.
         summariser: writes summaries.
-        spill: keeps what is cut out of a message that is too large by itself.
+        spill: says where a model reads the whole of a message that is too large by itself.
     """
     stack: Stack[CompactionEnv] = Stack()
     for name in ending_locally(names):

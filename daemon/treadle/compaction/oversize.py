@@ -27,10 +27,11 @@ LEAST_TOKENS = 64
 SLACK = 0.99
 
 Spill: TypeAlias = Callable[[str], Awaitable[str | None]]
-"""Keeps a text that is not seen whole any more.
+"""Sees to it that a text which is not shown whole any more can be read: the thread has it.
 
-Contract: returns the path that a model reads it by, or None where it cannot be kept; raises
-nothing; ends within a bound of its own.
+Contract: returns the path that a model reads it by, or None where it cannot. What it returns stands
+in the thread, so it names this text or nothing, in later sessions too. Raises nothing; ends within
+a bound of its own.
 """
 
 
@@ -39,7 +40,7 @@ class Oversize(Strategy):
 
     Args:
         app: the rest of the ladder.
-        spill: keeps what is cut; without it the thread alone has the whole.
+        spill: says where a model reads the whole; without it only a person can.
     """
 
     name = "oversize"
@@ -63,7 +64,7 @@ class Oversize(Strategy):
         return await self._spilled(before, made) if made is not before else None
 
     async def _spilled(self, before: Conversation, made: Conversation) -> Conversation:
-        """Have what was cut kept, and say where."""
+        """Say where what was cut is whole."""
         texts: dict[int, str] = {}
         for place, (was, entry) in enumerate(zip(before.entries, made.entries, strict=True)):
             if entry is was or entry.ordinal is None or self._spill is None:
@@ -72,7 +73,8 @@ class Oversize(Strategy):
             if cut.where or not cut.head:
                 continue
             if path := await self._spill(cut.head):
-                texts[place] = cut.shortened(len(entry.message.text), path).text
+                where = f"{IN_SESSION}, its text in {path}" if cut.attachments else path
+                texts[place] = cut.shortened(len(entry.message.text), where).text
         return made.rewrite(texts) if texts else made
 
 

@@ -7,9 +7,7 @@ conversation is compacted.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeAlias
 
 from treadle.agents.config import Config
 from treadle.agents.definition import AgentDefinition, LadderFactory
@@ -26,13 +24,11 @@ from treadle.models.embedded.server import CONTEXT_TOKENS
 from treadle.models.provider import Models
 from treadle.models.spec import ModelSpec
 from treadle.models.windows import DEFAULT_WINDOW, window_of
+from treadle.runtime.said import said
 from treadle.runtime.summarising import CompletionSummariser
 from treadle.stack.stack import App
 
 logger = logging.getLogger(__name__)
-
-Keep: TypeAlias = Callable[[str], Awaitable[str | None]]
-"""Keeps a text that is cut; returns what to read it by."""
 
 
 class Compactors:
@@ -42,12 +38,10 @@ class Compactors:
 
     Args:
         models: the daemon's.
-        keep: keeps what is cut out of a conversation.
     """
 
-    def __init__(self, models: Models, keep: Keep) -> None:
+    def __init__(self, models: Models) -> None:
         self._models = models
-        self._keep = keep
         self._made: tuple[object, Compactor] | None = None
 
     def get(
@@ -71,7 +65,7 @@ class Compactors:
             return self._made[1]
         summariser = self._summariser(settings, spec, completion)
         if definition.own_ladder is None:
-            ladder = build(settings.ladder, summariser, self._keep)
+            ladder = build(settings.ladder, summariser, said)
         else:
             ladder = _own(definition.own_ladder, summariser, definition.source)
         compactor = Compactor(settings=settings, window=tokens, ladder=ladder, tell=_nobody)
@@ -84,9 +78,9 @@ class Compactors:
         """Return who writes summaries: another model at the same endpoint, or the session's."""
         chosen = summary_model(spec, settings.summary_model)
         if chosen == spec:
-            return CompletionSummariser(completion, window(settings, spec), spec.model)
+            return CompletionSummariser(completion, window(settings, spec), _name(spec))
         other = self._models.completion(chosen)
-        return CompletionSummariser(other, _known_window(chosen), chosen.model)
+        return CompletionSummariser(other, _known_window(chosen), _name(chosen))
 
 
 def window(settings: CompactionSettings, spec: ModelSpec) -> int:
@@ -98,6 +92,10 @@ def _known_window(spec: ModelSpec) -> int:
     if spec.kind == "embedded":
         return CONTEXT_TOKENS
     return window_of(spec.model) or DEFAULT_WINDOW
+
+
+def _name(spec: ModelSpec) -> str:
+    return "the embedded model" if spec.kind == "embedded" else spec.model
 
 
 def _nobody(_: Compacting | Compacted) -> None:

@@ -26,9 +26,10 @@ from treadle.runtime.approver import TurnApprover, TurnAsker
 from treadle.runtime.compactors import Compactors
 from treadle.runtime.outbox import Pair
 from treadle.runtime.respondent import Respondent
+from treadle.runtime.said import spill_of
 from treadle.runtime.sampler import TurnSampler
 from treadle.runtime.services import Services
-from treadle.runtime.stored import end_interrupted_tasks, open_stored, outputs_folder
+from treadle.runtime.stored import end_interrupted_tasks, open_stored
 from treadle.runtime.tasks import ParentTurn, Tasks
 from treadle.sandbox.local import LocalSandbox
 from treadle.sandbox.overlay import Buffers, Overlay
@@ -41,7 +42,6 @@ from treadle.tools.commands.running import JobEnd
 from treadle.tools.pipeline import DEFAULT
 from treadle.tools.session import ToolSession
 from treadle.tools.skills import Skill
-from treadle.tools.spill import Spill
 from treadle.tools.tool import ToolSource
 from treadle.turn.agent import Agent
 from treadle.turn.default import default_agent
@@ -150,13 +150,13 @@ class Opened:
         self._declared = declared
         self._tools = ToolSession(
             approvals=Approvals(TurnApprover(respondent, thread), respondent.granted),
-            spill=Spill(outputs_folder(thread)),
+            spill=spill_of(thread),
             asker=TurnAsker(respondent),
         )
         self._tasks = Tasks(pair, services, thread, self._tools, respondent)
         self._tools.delegate = self._tasks
         self._model: tuple[ModelSpec, Completion] | None = None
-        self._compactors = Compactors(services.models, self._tools.spill.keep)
+        self._compactors = Compactors(services.models)
 
     async def begin(self) -> None:
         """Start what is to begin with the session."""

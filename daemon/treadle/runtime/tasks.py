@@ -27,9 +27,10 @@ from treadle.runtime.approver import TurnApprover, TurnAsker
 from treadle.runtime.compactors import Compactors
 from treadle.runtime.outbox import Pair
 from treadle.runtime.respondent import Respondent
+from treadle.runtime.said import spill_of
 from treadle.runtime.sampler import TurnSampler
 from treadle.runtime.services import Services
-from treadle.runtime.stored import TASKS_OF_TURN, BegunTask, begin_task, last_task, outputs_folder
+from treadle.runtime.stored import TASKS_OF_TURN, BegunTask, begin_task, last_task
 from treadle.runtime.task_turn import TaskTurn
 from treadle.sandbox.sandbox import Sandbox
 from treadle.sandbox.virtual import VirtualSandbox
@@ -38,7 +39,6 @@ from treadle.tools.delegate import CannotDelegate, TaskEnded
 from treadle.tools.nearest import did_you_mean
 from treadle.tools.session import ToolSession
 from treadle.tools.skills import Skill
-from treadle.tools.spill import Spill
 from treadle.tools.tool import Tool, ToolSource
 from treadle.turn.agent import Agent
 from treadle.turn.default import default_agent
@@ -228,7 +228,7 @@ class Tasks:
             skills=worker.skills,
             calls=calls,
             source=_source(turn, worker),
-            compactor=Compactors(self._services.models, tools.spill.keep).get(
+            compactor=Compactors(self._services.models).get(
                 definition, worker.spec, config, completion
             ),
         )
@@ -241,7 +241,7 @@ class Tasks:
         approver = TurnApprover(self._respondent, begun.thread)
         tools = ToolSession(
             approvals=Approvals(approver, self._respondent.granted),
-            spill=Spill(outputs_folder(begun.thread)),
+            spill=spill_of(begun.thread),
             asker=TurnAsker(self._respondent),
         )
         tools.task = begun.number

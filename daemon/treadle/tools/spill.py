@@ -1,6 +1,7 @@
 """What is too long to show: kept whole beside the threads, for the model to read in parts.
 
-Owns those files and their names. Refuses to know what is in them.
+Owns those files and their names. Refuses to know what is in them. What names one stays in the
+thread when the file is gone, so a session's names have a mark that no other session's have.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ import asyncio
 import contextlib
 import os
 import shutil
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 from treadle.sandbox.sandbox import READ_LIMIT_BYTES
 from treadle.secrets import known
@@ -25,15 +27,25 @@ KEPT_FILES = 100
 KEPT_FILE_BYTES = READ_LIMIT_BYTES
 
 
+Elsewhere: TypeAlias = Callable[[str], Awaitable[bytes | None]]
+"""Returns what a path names that is kept by somebody else; None where it names nothing."""
+
+
 class Spill:
     """The spilled outputs of one session; they go when it is closed.
 
     Args:
         folder: where they lie, and nothing else; made when it is needed. None keeps nothing.
+        mark: how their names begin.
+        elsewhere: is asked for what is none of them.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path | None = None, *, mark: str = "", elsewhere: Elsewhere | None = None
+    ) -> None:
         self._folder = folder
+        self._mark = mark
+        self._elsewhere = elsewhere
         self._names: list[str] = []
         self._count = 0
         self._was_closed = False
@@ -62,7 +74,7 @@ class Spill:
             return None
         async with self._naming:
             self._count += 1
-            name = f"{self._count}.txt"
+            name = f"{self._mark}{self._count}.txt"
             try:
                 if self._count == 1:
                     # What a kill left of an earlier life of the session.
@@ -77,10 +89,10 @@ class Spill:
         return SpillFile(SPILLED + name, file)
 
     async def read(self, path: str) -> bytes | None:
-        """Return what a path of `keep` names; None where it names nothing that is kept."""
+        """Return what a path names, of `keep` or elsewhere; None where that is nothing."""
         name = path.removeprefix(SPILLED)
         if self._folder is None or name == path or name not in self._names:
-            return None
+            return await self._elsewhere(path) if self._elsewhere is not None else None
         try:
             return await asyncio.to_thread((self._folder / name).read_bytes)
         except OSError:
