@@ -10,12 +10,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     # For type checkers and editors; a test keeps it in step with the table below.
     from treadle.agents.described import Definition as Definition
+    from treadle.compaction.compactor import Compactor as Compactor
+    from treadle.compaction.conversation import Conversation as Conversation
+    from treadle.compaction.ladder import CompactionEnv as CompactionEnv
+    from treadle.compaction.ladder import Strategy as Strategy
+    from treadle.compaction.ladders import build_ladder as build_ladder
+    from treadle.compaction.oversize import Oversize as Oversize
+    from treadle.compaction.settings import CompactionSettings as CompactionSettings
+    from treadle.compaction.sliding_window import SlidingWindow as SlidingWindow
+    from treadle.compaction.summarize import Summarize as Summarize
+    from treadle.compaction.told import Compacted as Compacted
+    from treadle.compaction.told import Compacting as Compacting
+    from treadle.compaction.tool_results import ToolResults as ToolResults
     from treadle.models.openai import OpenAICompletion as OpenAICompletion
     from treadle.models.scripted import Reply as Reply
     from treadle.models.scripted import Scripted as Scripted
     from treadle.models.scripted import ScriptedCall as ScriptedCall
     from treadle.runtime.in_process import Session as Session
     from treadle.runtime.prompt import Outcome as Outcome
+    from treadle.runtime.summarising import CompletionSummariser as CompletionSummariser
     from treadle.sandbox.local import LocalSandbox as LocalSandbox
     from treadle.sandbox.virtual import VirtualSandbox as VirtualSandbox
     from treadle.stack.stack import App as App
@@ -29,6 +42,7 @@ if TYPE_CHECKING:
     from treadle.tools.tool import ToolError as ToolError
     from treadle.tools.tool import tool as tool
     from treadle.turn.agent import Agent as Agent
+    from treadle.turn.compaction import Compaction as Compaction
     from treadle.turn.env import Env as Env
     from treadle.turn.loop import Loop as Loop
     from treadle.turn.loop import ToolResultLoop as ToolResultLoop
@@ -44,6 +58,14 @@ else:
     _HOMES = {
         "Agent": "treadle.turn.agent",
         "App": "treadle.stack.stack",
+        "Compacted": "treadle.compaction.told",
+        "Compacting": "treadle.compaction.told",
+        "Compaction": "treadle.turn.compaction",
+        "CompactionEnv": "treadle.compaction.ladder",
+        "CompactionSettings": "treadle.compaction.settings",
+        "Compactor": "treadle.compaction.compactor",
+        "CompletionSummariser": "treadle.runtime.summarising",
+        "Conversation": "treadle.compaction.conversation",
         "Definition": "treadle.agents.described",
         "Env": "treadle.turn.env",
         "Inbox": "treadle.turn.steering",
@@ -53,24 +75,30 @@ else:
         "Message": "treadle.thread.message",
         "OpenAICompletion": "treadle.models.openai",
         "Outcome": "treadle.runtime.prompt",
+        "Oversize": "treadle.compaction.oversize",
         "Reply": "treadle.models.scripted",
         "Retry": "treadle.turn.retry",
         "Scripted": "treadle.models.scripted",
         "ScriptedCall": "treadle.models.scripted",
         "Session": "treadle.runtime.in_process",
         "SessionLog": "treadle.turn.session_log",
+        "SlidingWindow": "treadle.compaction.sliding_window",
         "Stack": "treadle.stack.stack",
         "Steering": "treadle.turn.steering",
+        "Strategy": "treadle.compaction.ladder",
+        "Summarize": "treadle.compaction.summarize",
         "SystemPrompt": "treadle.turn.system_prompt",
         "Tool": "treadle.tools.tool",
         "ToolCall": "treadle.thread.message",
         "ToolContext": "treadle.tools.tool",
         "ToolError": "treadle.tools.tool",
         "ToolResultLoop": "treadle.turn.loop",
+        "ToolResults": "treadle.compaction.tool_results",
         "Tools": "treadle.turn.tools",
         "Usage": "treadle.thread.message",
         "VirtualSandbox": "treadle.sandbox.virtual",
         "__version__": "treadle.version",
+        "build_ladder": "treadle.compaction.ladders",
         "read": "treadle.tools.files.read",
         "tool": "treadle.tools.tool",
     }

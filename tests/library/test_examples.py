@@ -68,6 +68,7 @@ def test_every_example_has_a_test() -> None:
         "remember.py",
         "session.py",
         "own_layer.py",
+        "compaction.py",
         "jsonrpc_client.py",
         "shell.sh",
         "neovim.lua",
@@ -135,6 +136,27 @@ async def test_own_layer_runs_its_tool_and_counts(folder: Path) -> None:
         "reads 724290\n"
         "724,290 people live in Oslo.\n"
         "spent 32 tokens\n"
+    )
+
+
+async def test_compaction_gives_up_asides_first_and_keeps_them_in_the_thread(folder: Path) -> None:
+    (command,) = commands("compaction.py")
+
+    assert await run(command, folder) == (
+        "> My name is Mac.\n"
+        "Hello Mac.\n"
+        "> Aside: It was long, \n"
+        "I see.\n"
+        "> Aside: It was long, \n"
+        "Indeed.\n"
+        "compacted from 340 to 28 tokens, by asides\n"
+        "  gave up 2: Aside: It was long, \n"
+        "  gave up 3: I see.\n"
+        "  gave up 4: Aside: It was long, \n"
+        "  gave up 5: Indeed.\n"
+        "> What is my name?\n"
+        "Your name is Mac.\n"
+        "18 lines in the thread\n"
     )
 
 

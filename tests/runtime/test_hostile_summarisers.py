@@ -11,7 +11,7 @@ import pytest
 from treadle.compaction.conversation import Conversation
 from treadle.compaction.counting import tokens_of
 from treadle.compaction.ladder import CompactionEnv
-from treadle.compaction.ladders import build
+from treadle.compaction.ladders import build_ladder
 from treadle.compaction.settings import LADDERS
 from treadle.errors import (
     ContextOverflow,
@@ -80,7 +80,7 @@ async def compacted(
     before = env.tokens
     writer = CompletionSummariser(Scripted(replies), 8_000, sleep=soon, **options)
     async with asyncio.timeout(BOUND_SECONDS):
-        await build(names, writer)(env)
+        await build_ladder(names, writer)(env)
     await thread.record_compaction(env.conversation.record("c1", len(messages()) - 1))
     view = thread.view()
     assert [message.text for message in view] == [
@@ -157,7 +157,7 @@ async def test_a_ladder_without_a_summariser_leaves_that_step_out(name: str) -> 
     env = CompactionEnv(
         Conversation.of([Placed(m, n) for n, m in enumerate(messages())], None), 800, measured
     )
-    await build(LADDERS[name], None)(env)
+    await build_ladder(LADDERS[name], None)(env)
     assert "summarize" not in [attempt.name for attempt in env.attempts]
     assert not env.is_over
 
@@ -171,7 +171,7 @@ async def test_one_that_is_cancelled_leaves_the_conversation_as_it_was() -> None
         asked.set()
         await asyncio.Event().wait()
 
-    work = asyncio.create_task(build(["summarize"], CompletionSummariser(model, 8_000))(env))
+    work = asyncio.create_task(build_ladder(["summarize"], CompletionSummariser(model, 8_000))(env))
     async with asyncio.timeout(BOUND_SECONDS):
         await asked.wait()
         work.cancel()

@@ -16,9 +16,8 @@ from treadle.folders import CONFIG_VARIABLE
 
 AGENT = """
 import asyncio
-from treadle import Definition
-from treadle.compaction.ladder import Strategy, rest
-from treadle.compaction.ladders import build
+from treadle import Definition, Strategy, build_ladder
+from treadle.compaction.ladder import rest
 
 class Own(Strategy):
     name = "own"
@@ -56,7 +55,7 @@ async def goes_on(client: Daemon) -> None:
 
 
 async def test_an_agents_own_strategy_comes_before_those_that_ship() -> None:
-    write(ladder='return Own(build(["sliding_window"], summariser))')
+    write(ladder='return Own(build_ladder(["sliding_window"], summariser))')
     async with conversation(summing_up()) as (client, server):
         await told(client, 4)
         result = await client.request("session/compact", counter())
@@ -69,7 +68,7 @@ async def test_an_agents_own_strategy_comes_before_those_that_ship() -> None:
 async def test_an_own_strategy_that_raises_has_declined_and_the_next_goes_on() -> None:
     write(
         'env.conversation = None; raise ValueError("a slip")',
-        'return Own(build(["sliding_window"], summariser))',
+        'return Own(build_ladder(["sliding_window"], summariser))',
     )
     async with conversation(summing_up()) as (client, _):
         await told(client, 4)
@@ -107,7 +106,7 @@ async def test_a_ladder_that_is_no_strategy_and_raises_is_told_and_changes_nothi
 @pytest.mark.parametrize(
     ("ladder", "message"),
     [
-        ("return 1 / 0", "counter.py, line 13: its ladder failed: ZeroDivisionError: division by"),
+        ("return 1 / 0", "counter.py, line 12: its ladder failed: ZeroDivisionError: division by"),
         ("return None", "counter.py: its ladder must return what Stack().….build() returns"),
     ],
 )

@@ -44,9 +44,9 @@ class Compactor:
     """Compacts the thread of one session; keep it as long as that, for it remembers.
 
     Args:
-        settings: when it is done and how far.
         window: the model's window in tokens.
         ladder: what goes, and in which order.
+        settings: when it is done and how far.
         tell: hears of every compaction, whoever asked for it: `Compacting`, then exactly one
             `Compacted` with the same id.
     """
@@ -54,12 +54,12 @@ class Compactor:
     def __init__(
         self,
         *,
-        settings: CompactionSettings,
         window: int,
         ladder: App[CompactionEnv],
-        tell: Tell,
+        settings: CompactionSettings | None = None,
+        tell: Tell | None = None,
     ) -> None:
-        self._settings = settings
+        self._settings = settings or CompactionSettings()
         self._window = window
         self._ladder = ladder
         self._tell = tell

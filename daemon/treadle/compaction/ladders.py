@@ -14,8 +14,10 @@ from treadle.compaction.tool_results import ToolResults
 from treadle.stack.stack import App, Stack
 
 
-def build(
-    names: Sequence[StrategyName], summariser: Summariser | None, spill: Spill | None = None
+def build_ladder(
+    names: Sequence[StrategyName],
+    summariser: Summariser | None = None,
+    spill: Spill | None = None,
 ) -> App[CompactionEnv]:
     """Build a ladder.
 

@@ -15,10 +15,9 @@ from treadle.agents.model_choice import summary_model
 from treadle.agents.own_errors import broken, line_in, said_by
 from treadle.compaction.compactor import Compactor
 from treadle.compaction.ladder import CompactionEnv
-from treadle.compaction.ladders import build
+from treadle.compaction.ladders import build_ladder
 from treadle.compaction.settings import CompactionSettings
 from treadle.compaction.summariser import Summariser
-from treadle.compaction.told import Compacted, Compacting
 from treadle.models.completion import Completion
 from treadle.models.embedded.server import CONTEXT_TOKENS
 from treadle.models.provider import Models
@@ -65,10 +64,10 @@ class Compactors:
             return self._made[1]
         summariser = self._summariser(settings, spec, completion)
         if definition.own_ladder is None:
-            ladder = build(settings.ladder, summariser, said)
+            ladder = build_ladder(settings.ladder, summariser, said)
         else:
             ladder = _own(definition.own_ladder, summariser, definition.source)
-        compactor = Compactor(settings=settings, window=tokens, ladder=ladder, tell=_nobody)
+        compactor = Compactor(settings=settings, window=tokens, ladder=ladder)
         self._made = made_of, compactor
         return compactor
 
@@ -96,10 +95,6 @@ def _known_window(spec: ModelSpec) -> int:
 
 def _name(spec: ModelSpec) -> str:
     return "the embedded model" if spec.kind == "embedded" else spec.model
-
-
-def _nobody(_: Compacting | Compacted) -> None:
-    """Hear nothing: whoever has a conversation compacted is told of it."""
 
 
 def _own(factory: LadderFactory, summariser: Summariser, source: str) -> App[CompactionEnv]:
