@@ -6,7 +6,8 @@ import pytest
 
 from treadle.compaction.conversation import Conversation
 from treadle.compaction.counting import tokens_of
-from treadle.compaction.reckoning import MOST_CHARACTERS, Reckoning, reckon
+from treadle.compaction.reckoning import MOST_CHARACTERS, Reckoning, Tally
+from treadle.compaction.reckoning import reckon as reckon_tally
 from treadle.thread.history import Placed
 from treadle.thread.message import Message, Usage
 
@@ -17,6 +18,13 @@ LATER = Message("user", "c" * 40)
 
 def conversation(*messages: Message) -> Conversation:
     return Conversation(tuple(Placed(one, at) for at, one in enumerate(messages)), {})
+
+
+def reckon(
+    said: Conversation, through: int, overhead: int, window: int, counted: int = 0
+) -> Reckoning:
+    tally = Tally().then(said.entries, said.sizes, through)
+    return reckon_tally(tally, overhead, window, counted)
 
 
 def test_without_a_report_the_approximation_counts_with_what_is_sent_beside() -> None:

@@ -19,6 +19,7 @@ from uuid import uuid4
 import msgspec
 
 from treadle.compaction.conversation import Conversation
+from treadle.compaction.gauge import FindCounter, Gauge
 from treadle.compaction.ladder import CompactionEnv
 from treadle.compaction.reckoning import Reckoning, reckon
 from treadle.compaction.settings import CompactionSettings
@@ -36,6 +37,10 @@ logger = logging.getLogger(__name__)
 # window before the next one: by the time that its window is full, that makes three.
 COOL_DOWN = 0.1
 
+# How many tokens one of the approximation may be in text that is not made to be odd: Chinese has up
+# to 5, data in base64 3. A tokenizer is not looked for while so many would fit.
+FOREIGN = 5
+
 Tell: TypeAlias = Callable[[Compacting | Compacted], None]
 """Hears of a compaction. Contract: neither raises nor blocks."""
 
@@ -49,6 +54,7 @@ class Compactor:
         settings: when it is done and how far.
         tell: hears of every compaction, whoever asked for it: `Compacting`, then exactly one
             `Compacted` with the same id.
+        find_counter: finds a tokenizer of the model's; without it tokens are approximated.
     """
 
     def __init__(
@@ -58,7 +64,9 @@ class Compactor:
         ladder: App[CompactionEnv],
         settings: CompactionSettings | None = None,
         tell: Tell | None = None,
+        find_counter: FindCounter | None = None,
     ) -> None:
+        self._gauge = Gauge(find_counter)
         self._settings = settings or CompactionSettings()
         self._window = window
         self._ladder = ladder
@@ -85,7 +93,20 @@ class Compactor:
             thread: it.
             overhead: the approximation of what is sent beside it: instructions and tools.
         """
-        return self._reckon(self._conversation(thread), thread, overhead)
+        return self._reckon(thread, overhead)
+
+    async def count(self, thread: Thread, overhead: int) -> None:
+        """Have a tokenizer count what came, where one is at hand and it may matter.
+
+        It suspends only then; what calls for a tokenizer first does not wait for it.
+        """
+        tally = self._gauge.tally(thread) if not self._gauge.is_exact else None
+        if tally is not None:
+            unsure = tally.since if tally.reported else tally.size
+            most = overhead + tally.reported + FOREIGN * unsure.tokens
+            if most < self._settings.triggers_at(self._window):
+                return
+        await self._gauge.count(thread)
 
     def is_due(self, thread: Thread, overhead: int) -> bool:
         """Tell whether a conversation is to be compacted before it is sent; else it fits.
@@ -108,7 +129,7 @@ class Compactor:
             ContextOverflow: it cannot.
         """
         conversation = self._conversation(thread)
-        found = self._reckon(conversation, thread, overhead)
+        found = self._reckon(thread, overhead)
         if max(found.tokens, found.total(conversation)) <= self._window:
             return
         if found.fixed(conversation) > self._window:
@@ -117,7 +138,7 @@ class Compactor:
     def overflow(self, thread: Thread, overhead: int) -> ContextOverflow:
         """Make the error that tells what of a conversation stays, and how large the window is."""
         conversation = self._conversation(thread)
-        found = self._reckon(conversation, thread, overhead)
+        found = self._reckon(thread, overhead)
         fixed = found.fixed(conversation)
         if fixed > self._window:
             told = (
@@ -192,7 +213,7 @@ class Compactor:
     def _begin(self, thread: Thread, overhead: int, trigger: Trigger, instructions: str) -> _Run:
         before = self._conversation(thread)
         counted, self._counted = self._counted if trigger == "overflow" else 0, 0
-        found = self._reckon(before, thread, overhead, counted)
+        found = self._reckon(thread, overhead, counted)
         window = self._window if trigger == "threshold" else min(self._window, found.tokens)
         target = self._settings.target(window, found.overhead)
         # A person who asks for less does not ask for a task that is cut, as long as it fits.
@@ -210,13 +231,12 @@ class Compactor:
         self._rests_until = 0 if is_enough and ended.outcome == "completed" else grown
 
     def _conversation(self, thread: Thread) -> Conversation:
-        return Conversation.of(thread.placed(), thread.compaction, self._settings.keep_steps)
+        sizes = self._gauge.sizes(thread)
+        keep_steps = self._settings.keep_steps
+        return Conversation.of(thread.placed(), thread.compaction, keep_steps, sizes)
 
-    def _reckon(
-        self, conversation: Conversation, thread: Thread, overhead: int, counted: int = 0
-    ) -> Reckoning:
-        through = thread.compaction.through if thread.compaction else -1
-        return reckon(conversation, through, overhead, self._window, counted)
+    def _reckon(self, thread: Thread, overhead: int, counted: int = 0) -> Reckoning:
+        return reckon(self._gauge.tally(thread), overhead, self._window, counted)
 
 
 class _Run:

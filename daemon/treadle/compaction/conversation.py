@@ -48,13 +48,14 @@ class Conversation:
         entries: Sequence[Placed],
         compaction: CompactedRecord | None,
         keep_steps: int = KEEP_STEPS,
+        measured: tuple[Size, ...] | None = None,
     ) -> Conversation:
-        """Take what `History.view` shows, and the compaction that it shows it by."""
+        """Take what `History.view` shows, the compaction that it shows it by, and their sizes."""
         if compaction is None or not compaction.rewritten:
-            return cls(tuple(entries), {}, keep_steps)
+            return cls(tuple(entries), {}, keep_steps, measured)
         there = {entry.ordinal for entry in entries if (entry.ordinal or 0) <= compaction.through}
         rewritten = {o: text for o, text in compaction.rewritten.items() if o in there}
-        return cls(tuple(entries), rewritten, keep_steps)
+        return cls(tuple(entries), rewritten, keep_steps, measured)
 
     @cached_property
     def sizes(self) -> tuple[Size, ...]:

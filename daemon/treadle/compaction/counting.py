@@ -3,18 +3,19 @@
 A message is one line, `role: text`; a call in it `name({"compact":"arguments"}) -> id`; a tool's
 result `tool: text (answering id)`. Lines are joined by line ends; four characters are a token, and
 each message costs four more (design: semantics, "Compaction"). Owns that rule, and how it is set
-right by what a provider counted. What a model thought aloud is not sent back, and not counted.
+right by what a tokenizer counts. What a model thought aloud is not sent back, and not counted.
 Refuses to know windows and what becomes of the figure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from treadle.models.completion import ToolSpec
+from treadle.models.counting import CountText
 from treadle.thread.message import Message, ToolCall, clean
 
 CHARACTERS_OF_TOKEN = 4
@@ -34,11 +35,14 @@ class Size:
         characters: of their lines, without what joins them.
         messages: how many they are.
         attachments: how many images, recordings or files they hold.
+        more: how many tokens more than the approximation says a tokenizer counted; below 0 for
+            fewer, and 0 where none did.
     """
 
     characters: int = 0
     messages: int = 0
     attachments: int = 0
+    more: int = 0
 
     @property
     def tokens(self) -> int:
@@ -50,12 +54,21 @@ class Size:
             + TOKENS_OF_ATTACHMENT * self.attachments
         )
 
+    @property
+    def counted(self) -> int:
+        """The approximation, set right by what a tokenizer counted."""
+        return self.tokens + self.more
+
     def __add__(self, other: Size) -> Size:
         return Size(
             self.characters + other.characters,
             self.messages + other.messages,
             self.attachments + other.attachments,
+            self.more + other.more,
         )
+
+
+NOTHING = Size()
 
 
 def size_of(messages: Iterable[Message]) -> Size:
@@ -74,7 +87,16 @@ def total(sizes: Sequence[Size]) -> Size:
         sum([size.characters for size in sizes]),
         sum([size.messages for size in sizes]),
         sum([size.attachments for size in sizes]),
+        sum([size.more for size in sizes]),
     )
+
+
+def counted_by(count: CountText, message: Message) -> Size:
+    """Measure a message, and count its text by a tokenizer."""
+    size = size_of((message,))
+    found = count(line_of(message))
+    approximate = size.characters // CHARACTERS_OF_TOKEN
+    return size if found is None else replace(size, more=found - approximate)
 
 
 def tokens_of(messages: Iterable[Message]) -> int:

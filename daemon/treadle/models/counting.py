@@ -1,7 +1,12 @@
 """A model's own way to count tokens, where the tokenizer is at hand.
 
-Owns finding `tiktoken`, which is no dependency, and its vocabulary on this machine. Refuses to
-fetch anything, and to know what is counted.
+Owns finding `tiktoken`, which is no dependency, and its vocabulary on this machine, and what
+counting may cost. Refuses to fetch anything, and to know what is counted.
+
+A person turns it on by installing `tiktoken` beside Treadle (`pip install treadle[tokens]`) and
+having it fetch its vocabulary once, which it keeps where TIKTOKEN_CACHE_DIR says, which the daemon
+has to be told too: `python -c "import tiktoken; tiktoken.encoding_for_model('gpt-5')"`. A daemon
+that runs is to be started anew. It is used for models that `tiktoken` knows by name.
 
 `tiktoken` downloads a vocabulary that it does not find in its cache, or finds there with a wrong
 checksum. Here it is only asked for one whose file lies there, whole and unchanged.
@@ -14,9 +19,10 @@ import importlib
 import logging
 import os
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +38,51 @@ VOCABULARIES = {
 # A file's name in the cache is the SHA-1 of the URL that it came from.
 _URL = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
 
+# A text is counted in slices: what is in one piece, as a million blanks, takes some versions of
+# `tiktoken` time that is quadratic, and ends in others with their stack. A seam costs a token.
+SLICE_CHARACTERS = 2_000
 
-def exact_counter(model: str) -> Callable[[str], int] | None:
+# So many slices of one text are counted, 0.02 s of work: of a longer text, slices that lie evenly
+# in it, and the rest is taken for like them.
+MAX_SLICES = 50
+MAX_CHARACTERS = SLICE_CHARACTERS * MAX_SLICES
+
+# Names come from people's files, so there are few; a program that makes them up without end has
+# the earliest looked for again.
+MAX_REMEMBERED = 1_000
+
+CountText: TypeAlias = Callable[[str], int | None]
+"""Counts a text's tokens; None where it cannot. Contract: never raises, works in any thread."""
+
+
+def counter_at_hand(model: str) -> CountText | None:
+    """Return what `exact_counter` does, once it has been built; None until then.
+
+    The first call for a model has it built, in a thread of its own.
+
+    Contract: never blocks and never raises.
+
+    Args:
+        model: its name as the endpoint knows it.
+    """
+    if model not in _found:
+        if len(_found) >= MAX_REMEMBERED:
+            _found.pop(next(iter(_found)), None)
+        _found[model] = None
+        # A daemon thread, awaited by nobody: it ends by itself, and nothing is lost with it.
+        name = "treadle-vocabulary"
+        threading.Thread(target=_find, args=(model,), name=name, daemon=True).start()
+    return _found[model]
+
+
+_found: dict[str, CountText | None] = {}
+
+
+def _find(model: str) -> None:
+    _found[model] = exact_counter(model)
+
+
+def exact_counter(model: str) -> CountText | None:
     """Return what counts a text's tokens as `model` does; None where that cannot be done here.
 
     Reads and builds a vocabulary, some 0.3 s of work: call it in a worker thread.
@@ -56,11 +105,25 @@ def exact_counter(model: str) -> Callable[[str], int] | None:
     if encoding is None:
         return None
 
-    def count(text: str) -> int:
-        # What looks like a special token was said by somebody and is text.
-        return len(encoding.encode_ordinary(text))
+    def count(text: str) -> int | None:
+        slices = _slices(text)
+        try:
+            # What looks like a special token was said by somebody and is text.
+            tokens = sum(len(encoding.encode_ordinary(each)) for each in slices)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # a panic of native code is no Exception
+            logger.info("tiktoken cannot count a text for %s", model, exc_info=True)
+            return None
+        return tokens * len(text) // max(sum(map(len, slices)), 1)
 
     return count
+
+
+def _slices(text: str) -> list[str]:
+    """Cut a text into slices; of one that is too long, take some that lie evenly in it."""
+    step = max(SLICE_CHARACTERS, -(-len(text) // MAX_SLICES))
+    return [text[at : at + SLICE_CHARACTERS] for at in range(0, len(text), step)]
 
 
 class _Encoding(Protocol):

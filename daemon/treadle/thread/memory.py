@@ -8,14 +8,39 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from treadle.thread.history import History, intersected, normal, within
+from treadle.thread.history import (
+    History,
+    Placed,
+    clipped,
+    intersected,
+    normal,
+    quoted,
+    within,
+)
 from treadle.thread.lines import opened
 from treadle.thread.loaded import Loaded
 from treadle.thread.message import Message
 from treadle.thread.reading import Reading
+from treadle.thread.records import CompactedRecord, Range
 from treadle.thread.resume import Span, find_spans
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a view followed from, for whoever wants to know what it has gained since.
+
+    Args:
+        history: whose view it was: another file has another one.
+        compaction: the one that counted.
+        held: the ordinals that the conversation held; one is never used for another message.
+    """
+
+    history: History
+    compaction: CompactedRecord | None
+    held: tuple[Range, ...]
 
 
 class Memory:
@@ -66,6 +91,24 @@ class Memory:
     def since(self, ordinal: int) -> list[Message]:
         """Return the messages from an ordinal on."""
         return self.messages[bisect_left(self._ordinals, ordinal) :]
+
+    def gained(self, since: Mark | None) -> tuple[Mark, list[Placed] | None]:
+        """Tell what the view shows behind all that it showed at a mark; and where it stands now.
+
+        Returns:
+            A new mark, and None in the place of messages where anything else has changed.
+        """
+        history = self.history
+        now = Mark(history, history.compaction, tuple(history.held))
+        is_same = since is not None and since.history is history
+        if since is None or not is_same or since.compaction is not history.compaction:
+            return now, None
+        last = since.held[-1][1] if since.held else -1
+        if tuple(clipped(history.held, last)) != since.held:
+            return now, None
+        start = bisect_left(self._ordinals, last + 1)
+        later = zip(self._ordinals[start:], self.messages[start:], strict=True)
+        return now, [Placed(quoted(said), at) for at, said in within(history.held, later)]
 
     def reading(self, path: Path | None) -> Reading:
         """Return a snapshot."""

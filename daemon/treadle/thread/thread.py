@@ -21,6 +21,7 @@ from treadle.thread.journal import Storage
 from treadle.thread.ledger import Ledger
 from treadle.thread.loaded import LoadReport
 from treadle.thread.lock import ThreadLock
+from treadle.thread.memory import Mark
 from treadle.thread.mending import take_over
 from treadle.thread.message import Message, Usage, now
 from treadle.thread.opening import take
@@ -178,6 +179,10 @@ class Thread:
     def placed(self) -> list[Placed]:
         """Return what `view` is made of, piece by piece: what a compaction builds on."""
         return self._ledger.memory.history.view(self._ledger.memory.numbered())
+
+    def gained(self, since: Mark | None) -> tuple[Mark, list[Placed] | None]:
+        """Tell what `placed` has gained since a mark, None where more changed; and mark it now."""
+        return self._ledger.memory.gained(since)
 
     @property
     def last(self) -> int:

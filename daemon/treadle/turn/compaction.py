@@ -59,8 +59,10 @@ class Compaction:
             await self._app(env)
             return
         overhead = await self._overhead(env)
+        await self._compactor.count(thread, overhead)
         if self._compactor.is_due(thread, overhead):
             await self._compact(env, thread, overhead, "threshold")
+            await self._compactor.count(thread, overhead)
             self._compactor.require_room(thread, overhead)
         calls, strikes = env.model_calls, 0
         refused = await self._call(env)
