@@ -1,13 +1,17 @@
-"""A process that stands for the embedded model's: the same contract, scripted answers."""
+"""The real model where it can be had, and a process that stands for it, with scripted answers."""
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from treadle.errors import NoModel
+from treadle.folders import find_folders
+from treadle.models.embedded.fetch import pull
 from treadle.models.embedded.files import FILE_VARIABLE
 
 # Speaks as `treadle.models.embedded.child` does. What it answers is told by the last message:
@@ -65,6 +69,20 @@ server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 print(json.dumps({"base_url": f"http://127.0.0.1:{server.server_port}/v1"}), flush=True)
 server.serve_forever()
 """
+
+
+@pytest.fixture(scope="session")
+def cache() -> Path:
+    """The person's own cache: half a gigabyte is fetched once, not once a test."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        pytest.skip("the embedded model's runtime is not installed: pip install 'treadle[local]'")
+    folder = find_folders().cache
+    try:
+        pull(folder, lambda done, total: None)
+    except NoModel as error:
+        pytest.skip(f"the embedded model cannot be had here: {error.message}")
+    return folder
+
 
 FakeCommand = Callable[..., Callable[[Path], Sequence[str]]]
 

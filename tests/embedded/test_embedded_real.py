@@ -6,7 +6,6 @@ Skipped, with the reason, where the runtime or the model file cannot be had.
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import os
 import signal
@@ -21,8 +20,7 @@ import pytest
 
 from treadle.agents.builtin import ASSISTANT_INSTRUCTIONS
 from treadle.errors import ContextOverflow, NoModel
-from treadle.folders import CACHE_VARIABLE, find_folders
-from treadle.models.embedded.fetch import pull
+from treadle.folders import CACHE_VARIABLE
 from treadle.models.embedded.files import FILE_VARIABLE
 from treadle.models.embedded.model import EmbeddedModel
 from treadle.models.embedded.server import EmbeddedServer
@@ -37,19 +35,6 @@ from treadle.turn.tools import Tools
 
 # A turn takes a second here; a busy machine may need ten times that.
 BOUND_SECONDS = 120.0
-
-
-@pytest.fixture(scope="session")
-def cache() -> Path:
-    """The person's own cache: half a gigabyte is fetched once, not once a test."""
-    if importlib.util.find_spec("xllamacpp") is None:
-        pytest.skip("the embedded model's runtime is not installed: pip install 'treadle[local]'")
-    folder = find_folders().cache
-    try:
-        pull(folder, lambda done, total: None)
-    except NoModel as error:
-        pytest.skip(f"the embedded model cannot be had here: {error.message}")
-    return folder
 
 
 @pytest.fixture
