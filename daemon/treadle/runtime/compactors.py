@@ -7,6 +7,7 @@ conversation is compacted.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 
 from treadle.agents.config import Config
@@ -19,6 +20,7 @@ from treadle.compaction.ladders import build_ladder
 from treadle.compaction.settings import CompactionSettings
 from treadle.compaction.summariser import Summariser
 from treadle.models.completion import Completion
+from treadle.models.counting import counter_at_hand
 from treadle.models.embedded.server import CONTEXT_TOKENS
 from treadle.models.provider import Models
 from treadle.models.spec import ModelSpec
@@ -67,7 +69,9 @@ class Compactors:
             ladder = build_ladder(settings.ladder, summariser, said)
         else:
             ladder = _own(definition.own_ladder, summariser, definition.source)
-        compactor = Compactor(settings=settings, window=tokens, ladder=ladder)
+        # The embedded model reports what it counts, and is no model that a tokenizer knows.
+        find = partial(counter_at_hand, spec.model) if spec.kind != "embedded" else None
+        compactor = Compactor(settings=settings, window=tokens, ladder=ladder, find_counter=find)
         self._made = made_of, compactor
         return compactor
 
