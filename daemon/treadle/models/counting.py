@@ -72,7 +72,7 @@ def counter_at_hand(model: str) -> CountText | None:
         # A daemon thread, awaited by nobody: it ends by itself, and nothing is lost with it.
         name = "treadle-vocabulary"
         threading.Thread(target=_find, args=(model,), name=name, daemon=True).start()
-    return _found[model]
+    return _found.get(model)
 
 
 _found: dict[str, CountText | None] = {}
