@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
+import pytest
+
+from support.disk import Disk
 from support.talks import again, talk, texts
 from treadle.thread.message import Message, ToolCall, Usage
 from treadle.thread.outcomes import TurnOutcome
@@ -69,3 +73,37 @@ async def test_an_accepted_message_survives_a_kill_and_is_said_once(tmp_path: Pa
     await thread.end_turn("cancelled", Usage(), 1)
     assert texts(thread.messages) == ["go", "", "a\ufffd", "go"]
     assert texts(again(thread).messages) == texts(thread.messages)
+
+
+@pytest.mark.parametrize("heals", ["before", "after", "at the end"])
+async def test_a_turn_that_begins_on_a_full_disk_and_is_compacted_is_answered_whole(
+    heals: str, tmp_path: Path, disk: Disk
+) -> None:
+    async def heal() -> None:
+        disk.error = None
+        await thread.recover()
+
+    thread = Thread.open(tmp_path / "a.jsonl")
+    await talk(thread, 1)
+    first = thread.count
+    disk.error = errno.ENOSPC
+    thread.start_turn("k", "digest")
+    await thread.append(Message("user", "ask"))
+    await thread.append(Message("assistant", "the answer"))
+    if heals == "before":
+        await heal()
+    await thread.record_compaction(CompactedRecord(through=first + 1, summary="all"))
+    if heals == "after":
+        await heal()
+    await thread.append(Message("user", "more"))
+    assert thread.turn_ordinals(2) == (first, first + 2)
+    await thread.end_turn("cancelled", Usage(3, 4), 2)
+
+    places = (first, first + 2)
+    outcome = TurnOutcome("digest", 2, "the answer", "cancelled", Usage(3, 4), 2, places)
+    assert thread.outcome_of("k") == outcome
+    await heal()
+    assert thread.outcome_of("k") == outcome
+    reopened = again(thread)
+    assert reopened.outcome_of("k") == outcome and reopened.last == first + 2
+    reopened.close()

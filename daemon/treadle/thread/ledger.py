@@ -35,6 +35,7 @@ class Ledger:
         journal: what writes its file, once that was opened.
         turns: the number of the last turn.
         began: the turn that runs now.
+        answer: the last text of the model in it, which a compaction may let memory forget.
         steered: what was accepted and not said.
         is_closed: nothing more may be said.
     """
@@ -46,6 +47,7 @@ class Ledger:
         self.journal: Journal | None = None
         self.turns = 0
         self.began: TurnRecord | None = None
+        self.answer = ""
         self.steered: list[SteeredRecord] = []
         self.is_closed = False
         self._on_storage: Callable[[], None] | None = None
@@ -93,6 +95,8 @@ class Ledger:
         )
         line, kept = _as_kept(stamped)
         self.memory.add(kept, self._write(line))
+        if kept.role == "assistant":
+            self.answer = kept.text
         if self.steered and kept.role == "user":
             settle(self.steered, kept)
         return kept

@@ -88,10 +88,6 @@ class Memory:
         """Return the messages with their ordinals."""
         return zip(self._ordinals, self.messages, strict=True)
 
-    def since(self, ordinal: int) -> list[Message]:
-        """Return the messages from an ordinal on."""
-        return self.messages[bisect_left(self._ordinals, ordinal) :]
-
     def gained(self, since: Mark | None) -> tuple[Mark, list[Placed] | None]:
         """Tell what the view shows behind all that it showed at a mark; and where it stands now.
 

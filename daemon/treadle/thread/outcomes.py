@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -139,16 +139,17 @@ class TurnKeys:
         if self._start is not None and offset is not None:
             self._new[key] = KeyPlace(self._start, offset)
 
-    def end(self, began: TurnRecord, ended: TurnRecord, said: Sequence[Message]) -> None:
+    def end(self, began: TurnRecord, ended: TurnRecord, count: int, text: str) -> None:
         """Note how the turn that runs ended.
 
         Args:
             began: its start.
             ended: its end.
-            said: its messages.
+            count: how many messages it has.
+            text: the last thing that the model said in it.
         """
         for key, asked in self._running.items():
-            outcome = outcome_of(asked, began, [*said, ended])
+            outcome = _outcome(asked, began, ended, count, text)
             if outcome is not None and (self._path is None or key not in self._new):
                 self._kept[key] = outcome
         self._running = {}
@@ -261,6 +262,12 @@ def outcome_of(
         elif line.event == "end" and line.number == start.number:
             end = line
             break
+    return _outcome(asked, start, end, count, text)
+
+
+def _outcome(
+    asked: str, start: TurnRecord, end: TurnRecord, count: int, text: str
+) -> TurnOutcome | None:
     if end.stop_reason == "error":
         return None
     return TurnOutcome(

@@ -229,7 +229,7 @@ class Thread:
         )
         self._keys.begin(self._ledger.record(record), key, asked)
         self._ledger.turns += 1
-        self._ledger.began, self._first = record, self.count
+        self._ledger.began, self._ledger.answer, self._first = record, "", self.count
         return self.turns
 
     def knows_key(self, key: str) -> bool | None:
@@ -281,7 +281,7 @@ class Thread:
         ledger.say_accepted()
         record = TurnRecord(ledger.began.number, "end", now(), stop_reason, usage, steps)
         ledger.record(record)
-        self._keys.end(ledger.began, record, ledger.memory.since(self._first))
+        self._keys.end(ledger.began, record, self.count - self._first, ledger.answer)
         ledger.began = None
         await ledger.flush()
 
