@@ -78,6 +78,7 @@ class ModelServer(Waitable):
         self._failures: list[Exception] = []
         self.base_url = ""
         self.requests: list[Request] = []
+        self.bodies: list[bytes] = []  # of each request, as it came
         self.headers: list[dict[str, str]] = []  # of each request, names in lower case
         self.connections = 0  # how many were ever opened
         self.open_connections = 0
@@ -148,6 +149,7 @@ class ModelServer(Waitable):
             return
         request = json.loads(body)
         self.requests.append(request)
+        self.bodies.append(body)
         self.headers.append(headers)
         self.changed()
         try:
