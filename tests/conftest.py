@@ -10,6 +10,8 @@ import pytest
 from hypothesis import settings
 
 from treadle.folders import CACHE_VARIABLE, CONFIG_VARIABLE, DATA_VARIABLE, LOG_VARIABLE
+from treadle.rendezvous.address import RUNTIME_VARIABLE
+from treadle.rendezvous.environment import NO_DAEMON_VARIABLE
 from treadle.turn.agent import LINT_VARIABLE
 
 # What a person may have set, and what would make a test speak to a real endpoint.
@@ -49,4 +51,6 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CONFIG_VARIABLE, str(tmp_path / "config"))
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setenv(LOG_VARIABLE, str(tmp_path / "logs"))
+    monkeypatch.setenv(NO_DAEMON_VARIABLE, "1")
+    monkeypatch.setenv(RUNTIME_VARIABLE, str(tmp_path / "run"))
     monkeypatch.setenv(LINT_VARIABLE, "1")

@@ -14,8 +14,10 @@
     │   ├── ThreadLocked {pid}, ThreadUnreadable {path}, ThreadExists {path}
     │   ├── StorageDegraded {path}
     │   ├── UnknownSession, NoSuchOrdinal, Busy, Overloaded, ShuttingDown
-    │   ├── NotRunning, WrongTurn {active}
+    │   ├── NotRunning, WrongTurn {active}, NotShared
     │   ├── WouldWiden {field}, OptionsDiffer {field, is, wanted}
+    │   ├── UnsafePlace {path}
+    │   ├── DaemonUnreachable: NoDaemon, DaemonFailed, DaemonOfOtherVersion {version}
     │   ├── NoModel {how}, McpFailed {server, stderr_tail}
     │   └── ModelError
     │       ├── ModelAuth {status}
@@ -184,6 +186,42 @@ class NotRunning(RequestFailed):
     """The turn that was expected to run has ended, or no turn has begun."""
 
     reason = "not_running"
+
+
+class UnsafePlace(RequestFailed):
+    """Others could reach the folder where the shared daemon is to be met."""
+
+    reason = "unsafe_place"
+
+
+class DaemonUnreachable(RequestFailed):
+    """The shared daemon of a data folder cannot be used."""
+
+    reason = "daemon_unreachable"
+
+
+class NoDaemon(DaemonUnreachable):
+    """None runs, and none was to be started."""
+
+    reason = "no_daemon"
+
+
+class DaemonFailed(DaemonUnreachable):
+    """One was started and did not come to answer."""
+
+    reason = "daemon_failed"
+
+
+class DaemonOfOtherVersion(DaemonUnreachable):
+    """Another version's runs and is at work, so that it could not be replaced."""
+
+    reason = "daemon_of_other_version"
+
+
+class NotShared(RequestFailed):
+    """The daemon serves one client, with which it ends; it is not to be stopped otherwise."""
+
+    reason = "not_shared"
 
 
 class WrongTurn(RequestFailed):

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from treadle.errors import ConfigurationError
+from treadle.places import (
+    CACHE_VARIABLE,
+    CONFIG_VARIABLE,
+    DATA_VARIABLE,
+    LOG_VARIABLE,
+    chosen,
+    platform_folder,
+)
 
-DATA_VARIABLE = "TREADLE_DATA_DIR"
-CONFIG_VARIABLE = "TREADLE_CONFIG_DIR"
-CACHE_VARIABLE = "TREADLE_CACHE_DIR"
-LOG_VARIABLE = "TREADLE_LOG_DIR"
+__all__ = [
+    "CACHE_VARIABLE",
+    "CONFIG_VARIABLE",
+    "DATA_VARIABLE",
+    "LOG_VARIABLE",
+    "Folders",
+    "find_folders",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +45,16 @@ def find_folders(data_dir: str | None = None, config_dir: str | None = None) -> 
     Raises:
         ConfigurationError: what was given leads nowhere, such as the home of nobody.
     """
-    import platformdirs
-
-    dirs = platformdirs.PlatformDirs("treadle", appauthor=False)
     return Folders(
-        data=_first(data_dir, DATA_VARIABLE, dirs.user_data_path),
-        config=_first(config_dir, CONFIG_VARIABLE, dirs.user_config_path),
-        cache=_first(None, CACHE_VARIABLE, dirs.user_cache_path),
-        logs=_first(None, LOG_VARIABLE, dirs.user_log_path),
+        data=_first(data_dir, DATA_VARIABLE, "data"),
+        config=_first(config_dir, CONFIG_VARIABLE, "config"),
+        cache=_first(None, CACHE_VARIABLE, "cache"),
+        logs=_first(None, LOG_VARIABLE, "log"),
     )
 
 
-def _first(flag: str | None, variable: str, platform: Path) -> Path:
-    chosen = flag or os.environ.get(variable)
-    if not chosen:
-        return platform
+def _first(flag: str | None, variable: str, kind: str) -> Path:
     try:
-        return Path(chosen).expanduser().absolute()
-    except (RuntimeError, OSError) as error:
-        # A home that nobody has, or a relative path while the current folder is gone.
-        given = "the folder given" if flag else variable
-        raise ConfigurationError(
-            f"{given}, {chosen!r}, leads nowhere ({error}); write an absolute path"
-        ) from error
+        return Path(chosen(flag, variable) or platform_folder(kind))
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error

@@ -254,12 +254,16 @@ def test_the_configuration_is_read_again_when_it_changes_and_kept_when_it_breaks
     assert (catalogue.config(), catalogue.list()[1]) == (Config(), [])
 
 
-def test_what_the_configuration_says_in_vain_is_a_problem(config: Path) -> None:
-    (config / "config.toml").write_text("[daemon]\nidle_exit_seconds = 3")
+def test_what_the_configuration_says_in_vain_is_a_problem(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHORT", "1234567")
+    (config / "config.toml").write_text("[secrets]\nnames = ['SHORT']")
     assert Catalogue(config).list()[1] == [
         AgentProblem(
             str(config / "config.toml"),
-            "[daemon] is not supported by this version of Treadle, so it has no effect; remove it",
+            "[secrets] SHORT has a value of fewer than 8 characters, which may be part of any "
+            "text, so it is not hidden; take a longer one",
         )
     ]
 

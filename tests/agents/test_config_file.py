@@ -8,6 +8,7 @@ import pytest
 
 from treadle.agents.config import (
     Config,
+    DaemonSettings,
     ModelSettings,
     RetentionSettings,
     SecretSettings,
@@ -74,14 +75,10 @@ header = "X-Subscription-Token"
     )
 
 
-def test_a_table_of_a_later_version_is_a_notice_and_the_rest_works() -> None:
-    text = b'[models]\nmodel = "m"\n[daemon]\nx = 3\n'
-    assert parse_config(PATH, text) == Config(
-        ModelSettings("m"),
-        notices=(
-            "[daemon] is not supported by this version of Treadle, so it has no effect; remove it",
-        ),
-    )
+@pytest.mark.parametrize("seconds", [0, 0.5, 3600])
+def test_a_daemon_stays_for_so_long_and_with_0_for_good(seconds: float) -> None:
+    text = f"[daemon]\nidle_exit_seconds = {seconds}\n".encode()
+    assert parse_config(PATH, text) == Config(daemon=DaemonSettings(seconds))
 
 
 def test_a_secret_too_short_to_be_hidden_is_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,6 +99,7 @@ def test_a_secret_too_short_to_be_hidden_is_a_notice(monkeypatch: pytest.MonkeyP
     ("text", "message"),
     [
         ("[model]", "there is no key 'model'. Did you mean models? The keys are: models, sessions"),
+        ("[daemon]\nidle_exit_seconds = -1", "[daemon] idle_exit_seconds must be a number of"),
         ("models = 3", "models must be a table"),
         ("[[models]]", "models must be a table"),
         ("[models]\nmodle = 'x'", "[models] there is no key 'modle'. Did you mean model?"),

@@ -80,12 +80,15 @@ def test_where_all_is_well_it_says_so(script: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["script.jsonl"]  # nothing was made
 
 
-def test_a_person_reads_the_same_and_at_the_end_what_is_wrong(script: Path) -> None:
+def test_a_person_reads_the_same_and_at_the_end_what_is_wrong(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     well = doctor()
     assert (well.code, well.err) == (0, "")
     assert well.out.startswith(f"treadle {__version__}, Python ")
     assert well.out.endswith("\nok       threads: 0 stored (0 bytes)\nnothing is wrong\n")
-    config = write_config("[daemon]\n")
+    monkeypatch.setenv("SHORT", "1234567")
+    config = write_config("[secrets]\nnames = ['SHORT']\n")
     agent = write_agent("inbox", permisions="auto")
     ill = doctor()
     assert ill.code == 1
@@ -94,7 +97,7 @@ def test_a_person_reads_the_same_and_at_the_end_what_is_wrong(script: Path) -> N
         "problem  agent/inbox: inbox.md, line 2: there is no key 'permisions'"
     )
     assert problem.endswith(f"  ->  ${{EDITOR:-vi}} {agent}")
-    assert warning.startswith("warning  config.toml: [daemon] is not supported by this version")
+    assert warning.startswith("warning  config.toml: [secrets] SHORT has a value of fewer than 8")
     assert warning.endswith(f"  ->  ${{EDITOR:-vi}} {config}")
     assert verdict == "1 problem, 1 warning"
 

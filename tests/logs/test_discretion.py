@@ -20,7 +20,7 @@ from support.person import pair, write_agent
 from support.waiting import PATIENCE_SECONDS
 from treadle.errors import ConfigurationError
 from treadle.folders import CONFIG_VARIABLE, DATA_VARIABLE, LOG_VARIABLE, Folders
-from treadle.server.log import LEVEL_VARIABLE, LEVELS, set_level, start_log, stop_log
+from treadle.server.log import LEVEL_VARIABLE, LEVELS, ask_level, start_log, stop_log, withdraw_level
 from treadle.server.log.file import FILE_NAME
 from treadle.version import __version__
 
@@ -155,7 +155,7 @@ async def test_the_log_begins_with_who_logs_and_where_everything_lies() -> None:
 async def test_the_end_is_told_with_its_cause() -> None:
     async with daemon() as client:
         assert await client.end() == 0
-    said = [line.partition("treadle.server.serve: ")[2] for line in logged().splitlines()]
+    said = [line.partition(": ")[2] for line in logged().splitlines()]
     assert "ending: the client said exit" in said
     assert re.fullmatch(r"ended with code 0 after \d\.\d{3} s of closing", said[-1])
     async with daemon() as client:
@@ -212,12 +212,13 @@ def begun(tmp_path: Path) -> Iterator[Path]:
 def test_the_level_can_be_changed_at_run_time(begun: Path) -> None:
     ours = logging.getLogger("treadle.test")
     for level in ("warning", "debug", "info"):
-        set_level(level)
+        ask_level("an editor", level)
         ours.debug("fine at %s", level)
         ours.info("news at %s", level)
         ours.warning("trouble at %s", level)
     with pytest.raises(ConfigurationError, match="it can be debug, info, warning, error"):
-        set_level("loud")
+        ask_level("an editor", "loud")
+    withdraw_level("an editor")
     stop_log()
     assert [line.partition("test: ")[2] for line in begun.read_text().splitlines()[1:]] == [
         "trouble at warning",
@@ -240,3 +241,18 @@ def test_lines_without_end_are_cut(begun: Path) -> None:
     logging.getLogger("treadle.test").warning("x" * 1_000_000)
     stop_log()
     assert begun.stat().st_size < 5000
+
+
+def test_of_several_clients_whoever_wants_the_most_is_told_it_while_it_is_there(begun: Path) -> None:
+    ours = logging.getLogger("treadle.test")
+    ask_level("one", "error")
+    ask_level("other", "debug")
+    ours.debug("with both")
+    withdraw_level("other")
+    ours.info("with one")
+    withdraw_level("one")
+    ours.debug("with none")
+    ours.info("alone")
+    stop_log()
+    told = [line.partition("test: ")[2] for line in begun.read_text().splitlines()[1:]]
+    assert told == ["with both", "alone"]

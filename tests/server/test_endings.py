@@ -29,8 +29,9 @@ UNBOUNDED = (
     "-c",
     "from treadle.cli.main import main\n"
     "from treadle.runtime import session, turn_in_flight\n"
-    "from treadle.server import connection, peer, serve\n"
-    "serve.RUNTIME_SECONDS = serve.EXIT_SECONDS = serve.DRAIN_SECONDS = 600\n"
+    "from treadle.server import connection, ending, link, peer, running\n"
+    "running.RUNTIME_SECONDS = ending.EXIT_SECONDS = link.DRAIN_SECONDS = 600\n"
+    "link.CONNECTION_SECONDS = 600\n"
     "connection.CLOSE_SECONDS = peer.LEAVE_SECONDS = session.CLOSE_SECONDS = 600\n"
     "turn_in_flight.TELL_AGAIN_SECONDS = turn_in_flight.LEAVE_BEHIND_SECONDS = 600\n"
     "turn_in_flight.STOP_SECONDS = 600\n"
@@ -249,13 +250,13 @@ async def test_a_loop_that_hangs_does_not_outlive_a_signal(
 ) -> None:
     program = serving(
         "import time",
-        "from treadle.server import serve",
+        "from treadle.server import ending",
         "from treadle.server.handlers import HANDLERS",
         "async def hang(params, peer):",
         "    print('hanging', flush=True)",
         "    time.sleep(3600)",
         "HANDLERS['agent/list'] = hang",
-        "serve.HUNG_SECONDS = 0.3",
+        "ending.HUNG_SECONDS = 0.3",
     )
     async with daemon(program=program, stderr=asyncio.subprocess.PIPE) as client:
         client.ask("agent/list")

@@ -111,7 +111,7 @@ async def test_a_client_that_reads_late_gets_everything_in_order_and_costs_a_bou
 async def test_a_client_that_never_reads_again_is_given_up_loudly(
     scripted: Callable[..., str], serving: Callable[..., tuple[str, str]], tmp_path: Path
 ) -> None:
-    program = serving("from treadle.server import serve", "serve.GIVE_UP_ABOVE_BYTES = 3 << 19")
+    program = serving("from treadle.server import link", "link.GIVE_UP_ABOVE_BYTES = 3 << 19")
     log = tmp_path / "stderr"
     with log.open("wb") as stderr:
         env = {"TREADLE_MODEL": scripted({"text": FIRST}, {"text": SECOND})}
@@ -131,7 +131,7 @@ async def test_one_reply_beyond_what_may_be_left_unread_ends_no_client_that_read
     path = stored("assistant", "long")
     path.parent.mkdir(parents=True)
     path.write_bytes(encode_line(Message("user", FIRST)) + b"\n")
-    program = serving("from treadle.server import serve", "serve.GIVE_UP_ABOVE_BYTES = 1 << 20")
+    program = serving("from treadle.server import link", "link.GIVE_UP_ABOVE_BYTES = 1 << 20")
     async with daemon(program=program) as client:
         for _ in range(3):
             page = await client.request("session/read", pair("long"))
@@ -159,7 +159,7 @@ async def test_a_client_that_reads_nothing_more_does_not_hold_up_the_end(
 async def test_requests_of_a_client_that_does_not_read_wait_and_are_answered_when_it_does(
     scripted: Callable[..., str], serving: Callable[..., tuple[str, str]], tmp_path: Path
 ) -> None:
-    program = serving("from treadle.server import serve", "serve.PAUSE_ABOVE_BYTES = 1 << 20")
+    program = serving("from treadle.server import link", "link.PAUSE_ABOVE_BYTES = 1 << 20")
     async with daemon(program=program, env={"TREADLE_MODEL": scripted({"text": FIRST})}) as client:
         client.reading.clear()
         prompt = _ask(client, "one")

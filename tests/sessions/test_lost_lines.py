@@ -15,7 +15,7 @@ from support.daemon import Daemon, RpcError, daemon, serving_after
 from support.model_server import Answer, ModelServer
 from support.person import by_text, on, pair, stored
 from treadle.folders import CACHE_VARIABLE
-from treadle.server.serve import LOST_CODE
+from treadle.server.ending import LOST_CODE
 from treadle.thread.attachments import attachment
 from treadle.thread.blobs import blobs_folder, check_blobs
 from treadle.thread.lock import holder

@@ -141,6 +141,11 @@ def seconds(value: Any) -> float:
     return float(value)
 
 
+def seconds_or_none(value: Any) -> float:
+    """Take a number of seconds, or 0 for a time that never comes."""
+    return 0.0 if value == 0 and type(value) in (int, float) else seconds(value)
+
+
 def choice(*choices: str) -> Check:
     """Make a check that takes one of a few words."""
 
@@ -174,10 +179,8 @@ def names(known: Iterable[str]) -> Check:
     return check
 
 
-def unknown_key(key: str, known: Iterable[str], later: Iterable[str] = ()) -> str:
+def unknown_key(key: str, known: Iterable[str]) -> str:
     """Say what is wrong with a key that this version does not take."""
-    if key in later:
-        return f"{key} is not supported by this version of Treadle, so it has no effect; remove it"
     known = tuple(known)
     there_are = f"The keys are: {', '.join(known)}"
     return f"there is no key {shown(key)}.{did_you_mean(key, known)} {there_are}"

@@ -83,6 +83,17 @@ class RetentionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class DaemonSettings:
+    """How a shared daemon lives.
+
+    Args:
+        idle_exit_seconds: after so long without clients and turns it ends; 0 for never.
+    """
+
+    idle_exit_seconds: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
 class SecretSettings:
     """What is secret beside the keys of models: the values of these environment variables."""
 
@@ -97,6 +108,7 @@ class Config:
         notices: what the file says in vain.
         search: who is asked for search results; None where nobody is.
         mcp_servers: the MCP servers that agents may name.
+        daemon: how a shared daemon lives.
         compaction: how conversations are compacted, where an agent says nothing of it.
     """
 
@@ -108,6 +120,7 @@ class Config:
     search: SearchBackend | None = None
     mcp_servers: tuple[ServerDeclaration, ...] = ()
     compaction: CompactionKeys = field(default_factory=CompactionKeys)
+    daemon: DaemonSettings = field(default_factory=DaemonSettings)
 
 
 def parse_config(path: Path, data: bytes) -> Config:
@@ -153,6 +166,7 @@ _TABLES: dict[str, dict[str, checks.Check]] = {
         "days": checks.whole(1, MOST_DAYS),
         "threads": checks.whole(1, MOST_THREADS),
     },
+    "daemon": {"idle_exit_seconds": checks.seconds_or_none},
     "secrets": {"names": checks.variables},
     "search": {
         "url": checks.url,
@@ -162,9 +176,6 @@ _TABLES: dict[str, dict[str, checks.Check]] = {
     },
     "compaction": compaction_keys.KEYS,
 }
-
-# Tables of capabilities that are still to come.
-_LATER = ("daemon",)
 
 # The table whose keys are names of a person's own choice.
 _SERVERS = "mcp_servers"
@@ -181,7 +192,7 @@ def _config(tables: dict[str, Any]) -> Config:
         ValueError: one cannot be as it stands.
     """
     for name in tables:
-        if name not in _TABLES and name not in (*_LATER, _SERVERS):
+        if name not in _TABLES and name != _SERVERS:
             raise ValueError(checks.unknown_key(name, (*_TABLES, _SERVERS)))
     secrets = SecretSettings(**_checked(tables, "secrets"))
     return Config(
@@ -189,13 +200,11 @@ def _config(tables: dict[str, Any]) -> Config:
         SessionSettings(**_checked(tables, "sessions")),
         RetentionSettings(**_checked(tables, "retention")),
         secrets,
-        (
-            *(checks.unknown_key(f"[{n}]", (), [f"[{n}]"]) for n in tables if n in _LATER),
-            *map(_too_short, too_short(secrets.names)),
-        ),
+        tuple(map(_too_short, too_short(secrets.names))),
         _search(_checked(tables, "search")),
         _servers(tables.get(_SERVERS, {})),
         _compaction(_checked(tables, "compaction")),
+        DaemonSettings(**_checked(tables, "daemon")),
     )
 
 

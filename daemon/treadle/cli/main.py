@@ -29,6 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
+    if words[:1] == ["connect"]:
+        from treadle.cli.connect import connect
+
+        return connect(words[1:])
     if words[:1] == ["serve"]:
         from treadle.cli.serve import serve
 

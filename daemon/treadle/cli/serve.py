@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from treadle.folders import Folders
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -15,14 +19,12 @@ def serve(arguments: Sequence[str]) -> int:
 
     in_fd, out_fd = take_stdio()
 
-    import os
     import sys
 
     from treadle.cli import exit_codes
     from treadle.errors import ConfigurationError
     from treadle.folders import find_folders
     from treadle.server.log import start_log
-    from treadle.server.serve import serve_stdio
     from treadle.server.wire.stdio import STDERR
 
     try:
@@ -30,16 +32,39 @@ def serve(arguments: Sequence[str]) -> int:
     except ConfigurationError as error:
         print(f"treadle: {error}", file=sys.stderr)
         return exit_codes.FAILED
-    if os.isatty(in_fd):
-        _tell_a_person()
     start_log(folders, options.log_level, stderr_fd=STDERR)
+    if options.socket:
+        return _serve_socket(folders)
+
+    from treadle.server.serve import serve_stdio
+
+    _tell_a_person(in_fd)
     return serve_stdio(folders, in_fd, out_fd)
 
 
-def _tell_a_person() -> None:
-    """Say on standard error why nothing happens to somebody who typed the command."""
-    import contextlib
+def _serve_socket(folders: Folders) -> int:
+    """Serve any number of clients; what keeps that from beginning is told in a line."""
     import sys
+
+    from treadle.cli import exit_codes
+    from treadle.errors import TreadleError
+    from treadle.server.shared import serve_socket
+
+    try:
+        return serve_socket(folders)
+    except (TreadleError, OSError) as error:
+        print(f"treadle: {error}", file=sys.stderr)
+        return exit_codes.FAILED
+
+
+def _tell_a_person(in_fd: int) -> None:
+    """Say on standard error why nothing happens, if it was somebody who typed the command."""
+    import contextlib
+    import os
+    import sys
+
+    if not os.isatty(in_fd):
+        return
 
     # Where that takes nothing, nobody can be told, and serving goes on.
     with contextlib.suppress(OSError):
@@ -60,6 +85,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--stdio", action="store_true", help="what is done anyway; editors say it out of habit"
+    )
+    parser.add_argument(
+        "--socket",
+        action="store_true",
+        help="serve any number of clients of yours instead, which `treadle connect` finds",
     )
     parser.add_argument("--data-dir", help="where threads lie (else $TREADLE_DATA_DIR)")
     parser.add_argument(

@@ -15,6 +15,7 @@ from pathlib import Path
 from treadle.errors import ShuttingDown, UnknownSession
 from treadle.folders import Folders
 from treadle.runtime.agent_watch import AgentWatch
+from treadle.runtime.census import Census, census
 from treadle.runtime.left_processes import LeftProcesses
 from treadle.runtime.outbox import Pair, State
 from treadle.runtime.services import Services
@@ -153,6 +154,10 @@ class Runtime:
         if held is not None and held.path is None:
             return partial(keep_copy, held.copy_in_memory(at), into, self.services)
         return partial(copy_stored, source, held, into, self.services, at)
+
+    def census(self) -> Census:
+        """Count the sessions and what they do; never waits."""
+        return census(self._sessions.values())
 
     async def close(self) -> None:
         """Interrupt every turn, close every session, stop MCP servers and models, within bounds."""

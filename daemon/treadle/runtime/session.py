@@ -28,7 +28,7 @@ from treadle.runtime.outbox import Outbox, Pair, State
 from treadle.runtime.prompt import Outcome, Prompt, Steered
 from treadle.runtime.respondent import Respondent
 from treadle.runtime.services import Services
-from treadle.runtime.standing import Standing
+from treadle.runtime.standing import Present, Standing
 from treadle.runtime.turn_in_flight import StopCause, TurnInFlight
 from treadle.runtime.turn_queue import TurnQueue
 from treadle.runtime.turn_runner import TurnRunner
@@ -90,6 +90,11 @@ class Session:
     def state(self) -> State:
         """What the session does now."""
         return self._standing.state
+
+    @property
+    def at_present(self) -> Present:
+        """What it does and holds now."""
+        return self._standing.at_present
 
     @property
     def thread(self) -> Thread | None:

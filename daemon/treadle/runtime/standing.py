@@ -5,11 +5,32 @@ Owns when a state is news. Refuses to know what makes a session do anything.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from treadle.runtime.compacting import Compactions
 from treadle.runtime.holding import Holding
-from treadle.runtime.outbox import Outbox, State, StateChanged
+from treadle.runtime.outbox import Outbox, State, StateChanged, Storage
 from treadle.runtime.respondent import Respondent
 from treadle.runtime.turn_queue import TurnQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A session as it is at one moment.
+
+    Args:
+        state: what it does.
+        queued: how many prompts wait.
+        storage: whether all that was said is kept.
+        is_held: its thread is in memory.
+        has_jobs: a command of its runs in the background.
+    """
+
+    state: State
+    queued: int
+    storage: Storage
+    is_held: bool
+    has_jobs: bool
 
 
 class Standing:
@@ -46,6 +67,18 @@ class Standing:
         if self._held.terms is None:
             return "closed"
         return "idle" if self._compactions.running is None else "running"
+
+    @property
+    def at_present(self) -> Present:
+        """What the session does and holds now."""
+        now, opened = self._now(), self._held.opened
+        return Present(
+            now.state,
+            now.queued,
+            now.storage,
+            is_held=opened is not None,
+            has_jobs=opened is not None and opened.is_busy,
+        )
 
     def announce(self) -> None:
         """Tell the watchers what the session does, if that has changed."""

@@ -32,9 +32,11 @@ from treadle.protocol.methods import is_request
 from treadle.server.client_requests import ClientRequests
 from treadle.server.dispatch import Dispatch, Reply, refuse
 from treadle.server.editor.methods import is_editors
+from treadle.server.home import Home
 from treadle.server.introduction import Hello, introduction, moved, read_hello
 from treadle.server.joining import is_late
-from treadle.server.log import set_level
+from treadle.server.log import ask_level, withdraw_level
+from treadle.server.log.asker import on_behalf_of
 from treadle.server.trace import Trace
 from treadle.server.wire.envelope import (
     EnvelopeError,
@@ -68,6 +70,7 @@ class Connection:
         open_runtime: gives the runtime, at the first request that leads there.
         send: sends one body; must not raise or block.
         pending_bytes: how much of what was sent the client has not taken.
+        home: what its daemon is; where left out, this process has no other client.
         on_shutdown: what `shutdown` means here; awaited before it is answered.
         on_exit: called with the exit code that `exit` asks for.
         on_client: called once with the `processId` of `initialize`, if there is one.
@@ -82,6 +85,7 @@ class Connection:
         *,
         send: Callable[[bytes], None],
         pending_bytes: Callable[[], int] = lambda: 0,
+        home: Home | None = None,
         on_shutdown: Callable[[], Awaitable[None]],
         on_exit: Callable[[int], None] = lambda _: None,
         on_client: Callable[[int], None] = lambda _: None,
@@ -91,6 +95,7 @@ class Connection:
         self._open_runtime = open_runtime
         self._send = send
         self._pending_bytes = pending_bytes
+        self._home = home or Home("memory", clients=lambda: 1)
         self._on_shutdown = on_shutdown
         self._on_exit = on_exit
         self._on_client = on_client
@@ -111,6 +116,10 @@ class Connection:
 
     def receive(self, frame: bytes | BadFrame) -> None:
         """Take one frame of the client's; whatever it holds, the connection lives."""
+        with on_behalf_of(self):
+            self._take(frame)
+
+    def _take(self, frame: bytes | BadFrame) -> None:
         if isinstance(frame, BadFrame):
             refuse(None, frame.error, self._send)
             return
@@ -145,6 +154,7 @@ class Connection:
             await self._peer.leave()
         if self._client_log is not None:
             self._client_log.close()
+        withdraw_level(self)
 
     def _request(self, request: Request) -> None:
         if self._phase == "shut down":
@@ -246,6 +256,7 @@ class Connection:
             ),
             Person(hello, self._requests),
             hello.folders,
+            home=self._home,
             shows_results=hello.params.treadle() is not None,
             notify=self._notify,
             pending_bytes=self._pending_bytes,
@@ -256,6 +267,7 @@ class Connection:
             self._client_log = ClientLog(
                 lambda params: self._notify("window/logMessage", params),
                 lambda: is_late(self._pending_bytes()),
+                whose=self,
             )
         self._dispatch = Dispatch(handlers, self._peer, self._send, self._trace.answered)
 
@@ -264,7 +276,7 @@ class Connection:
         if (level := settings.get("logLevel")) is None:
             return
         try:
-            set_level(str(level))
+            ask_level(self, str(level))
         except ConfigurationError as error:
             logger.warning("the editor's setting treadle.logLevel: %s", error.message)
 

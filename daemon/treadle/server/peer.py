@@ -17,6 +17,7 @@ from treadle.server.asides import Asides
 from treadle.server.editor.buffers import EditorBuffers
 from treadle.server.editor.tenant import Editor
 from treadle.server.feed import Feed
+from treadle.server.home import Home
 from treadle.server.joining import is_late
 from treadle.server.mcp_news import McpNews
 from treadle.server.person import Person
@@ -38,6 +39,7 @@ class Peer:
         editor: what its editor can be asked and told.
         person: whom its turns can ask.
         folders: those it works in, the first one foremost; they may change.
+        home: what its daemon is.
         shows_results: it shows the results of its commands itself.
         notify: sends it one notification.
         pending_bytes: how much of what was sent it has not taken.
@@ -57,6 +59,7 @@ class Peer:
         person: Person,
         folders: list[Path],
         *,
+        home: Home,
         shows_results: bool,
         notify: Callable[[str, WireStruct], None],
         pending_bytes: Callable[[], int],
@@ -66,6 +69,7 @@ class Peer:
         self.editor = editor
         self.buffers = EditorBuffers(editor)
         self.person = person
+        self.home = home
         self.shows_results = shows_results
         self.arrival = asyncio.Lock()
         self.progress = ProgressBoard(notify, pending_bytes, self.aside)

@@ -6,7 +6,16 @@ puts it on the list.
 
 from __future__ import annotations
 
-from treadle.server.handlers import agents, commands, compaction, mcp, sessions, threads
+from treadle.server.handlers import agents, commands, compaction, daemon, mcp, sessions, threads
 from treadle.server.handlers.registry import HANDLERS
 
-__all__ = ["HANDLERS", "agents", "commands", "compaction", "mcp", "sessions", "threads"]
+__all__ = [
+    "HANDLERS",
+    "agents",
+    "commands",
+    "compaction",
+    "daemon",
+    "mcp",
+    "sessions",
+    "threads",
+]

@@ -64,22 +64,41 @@ def start_log(
     if level is None and said and said.lower() not in LEVELS:
         logger.warning("%s is no level; it can be %s", LEVEL_VARIABLE, ", ".join(LEVELS))
         said = ""
-    set_level(level or said or DEFAULT_LEVEL)
+    _own_level[0] = _number_of(level or said or DEFAULT_LEVEL)
+    _apply()
     _introduce(folders)
 
 
-def set_level(name: str) -> None:
-    """Change how much the file tells from now on; standard error keeps warnings.
+def ask_level(asker: object, name: str) -> None:
+    """Have the file tell as much as a client wants, for as long as that client is there.
+
+    Of several who ask, whoever wants the most gets it; standard error keeps warnings.
 
     Args:
+        asker: who asks; asking again takes the place of what was asked before.
         name: one of `LEVELS`, in any case.
 
     Raises:
         ConfigurationError: it is none.
     """
+    _asked[asker] = _number_of(name)
+    _apply()
+
+
+def withdraw_level(asker: object) -> None:
+    """Forget what a client has asked for; the file tells as much as it did without it."""
+    if _asked.pop(asker, None) is not None:
+        _apply()
+
+
+def _number_of(name: str) -> int:
     if name.lower() not in LEVELS:
         raise ConfigurationError(f"{name!r} is no level; it can be {', '.join(LEVELS)}")
-    number = logging.getLevelNamesMapping()[name.upper()]
+    return logging.getLevelNamesMapping()[name.upper()]
+
+
+def _apply() -> None:
+    number = min(_asked.values(), default=_own_level[0])
     # Standard error tells warnings also while the file tells errors alone.
     logging.getLogger("treadle").setLevel(min(number, logging.WARNING))
     for handler in _handlers:
@@ -96,6 +115,8 @@ def stop_log() -> None:
 
 
 _handlers: list[BackgroundLog] = []
+_own_level = [logging.INFO]  # of the daemon itself
+_asked: dict[object, int] = {}  # by clients
 
 
 def _begin(handler: BackgroundLog, level: int) -> None:

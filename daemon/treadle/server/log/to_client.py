@@ -1,6 +1,7 @@
 """Warnings for the person in the editor: `window/logMessage`.
 
-Owns that a client hears no more than it reads, from any thread. What a line may hold is `words`'.
+Owns that a client hears no more than it reads, from any thread, and nothing of what is done for
+others. What a line may hold is `words`'.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 from collections.abc import Callable
 
 from treadle.protocol.editor import ShowMessageParams
+from treadle.server.log.asker import asker
 from treadle.server.log.words import is_ours, safe_line, secrets, told
 
 
@@ -20,20 +22,27 @@ class ClientLog(logging.Handler):
     Args:
         tell: sends it one; called on the event loop that is running now.
         is_slow: whether it reads too little of what it is sent; then nothing is added to that.
+        whose: the client, as `asker.on_behalf_of` knows it.
     """
 
     def __init__(
-        self, tell: Callable[[ShowMessageParams], None], is_slow: Callable[[], bool]
+        self,
+        tell: Callable[[ShowMessageParams], None],
+        is_slow: Callable[[], bool],
+        whose: object,
     ) -> None:
         super().__init__(logging.WARNING)
         self._tell = tell
         self._is_slow = is_slow
+        self._whose = whose
         self._loop = asyncio.get_running_loop()
         self.addFilter(is_ours)
         logging.getLogger("treadle").addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send the record's first line; its frames stand in the log file."""
+        if asker() not in (None, self._whose):
+            return
         line = safe_line(told(record)[0], secrets())
         is_error = record.levelno >= logging.ERROR
         # A loop that is closed has no client any more.
