@@ -48,7 +48,7 @@ def test_the_shell_script_in_the_readme_is_that_of_the_example() -> None:
 
 def test_the_readme_names_every_method_and_no_other() -> None:
     table = "".join(line for line in README.splitlines() if line.startswith("| `"))
-    named = set(re.findall(r"`((?:agent|mcp|session)/\w+)`", table))
+    named = set(re.findall(r"`((?:agent|daemon|mcp|session)/\w+)`", table))
     assert named == {*own_names("request"), *own_names("event")} - {"session/state"}
 
 
@@ -60,5 +60,5 @@ def test_each_of_the_two_commands_is_one_line(marker: str) -> None:
 def test_every_file_that_the_documents_name_exists() -> None:
     for document in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"):
         text = (ROOT / document).read_text(encoding="utf-8")
-        for name in re.findall(r"`((?:examples|daemon|tests|\.ci)/[\w./]+|[A-Z]+\.md)`", text):
+        for name in re.findall(r"`((?:examples|daemon/treadle|tests|\.ci)/[\w./]+|[A-Z]+\.md)`", text):
             assert (ROOT / name).exists(), f"{document} names {name}"
