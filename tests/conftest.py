@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import shutil
+import tempfile
+import uuid
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +46,7 @@ def _encodable(data: Any) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Keep every test, and every process it starts, away from the person's own folders."""
     for variable in _PERSONAL:
         monkeypatch.delenv(variable, raising=False)
@@ -52,5 +55,9 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setenv(LOG_VARIABLE, str(tmp_path / "logs"))
     monkeypatch.setenv(NO_DAEMON_VARIABLE, "1")
-    monkeypatch.setenv(RUNTIME_VARIABLE, str(tmp_path / "run"))
+    # Short, because a socket's path has a bound, and made by whoever meets a daemon there.
+    meeting = Path(tempfile.gettempdir(), f"treadle-{uuid.uuid4().hex[:12]}")
+    monkeypatch.setenv(RUNTIME_VARIABLE, str(meeting))
     monkeypatch.setenv(LINT_VARIABLE, "1")
+    yield
+    shutil.rmtree(meeting, ignore_errors=True)

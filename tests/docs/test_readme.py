@@ -60,5 +60,7 @@ def test_each_of_the_two_commands_is_one_line(marker: str) -> None:
 def test_every_file_that_the_documents_name_exists() -> None:
     for document in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"):
         text = (ROOT / document).read_text(encoding="utf-8")
-        for name in re.findall(r"`((?:examples|daemon/treadle|tests|\.ci)/[\w./]+|[A-Z]+\.md)`", text):
+        for name in re.findall(
+            r"`((?:examples|daemon/treadle|tests|\.ci)/[\w./]+|[A-Z]+\.md)`", text
+        ):
             assert (ROOT / name).exists(), f"{document} names {name}"

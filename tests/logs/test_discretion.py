@@ -20,7 +20,14 @@ from support.person import pair, write_agent
 from support.waiting import PATIENCE_SECONDS
 from treadle.errors import ConfigurationError
 from treadle.folders import CONFIG_VARIABLE, DATA_VARIABLE, LOG_VARIABLE, Folders
-from treadle.server.log import LEVEL_VARIABLE, LEVELS, ask_level, start_log, stop_log, withdraw_level
+from treadle.server.log import (
+    LEVEL_VARIABLE,
+    LEVELS,
+    ask_level,
+    start_log,
+    stop_log,
+    withdraw_level,
+)
 from treadle.server.log.file import FILE_NAME
 from treadle.version import __version__
 
@@ -243,7 +250,9 @@ def test_lines_without_end_are_cut(begun: Path) -> None:
     assert begun.stat().st_size < 5000
 
 
-def test_of_several_clients_whoever_wants_the_most_is_told_it_while_it_is_there(begun: Path) -> None:
+def test_of_several_clients_whoever_wants_the_most_is_told_it_while_it_is_there(
+    begun: Path,
+) -> None:
     ours = logging.getLogger("treadle.test")
     ask_level("one", "error")
     ask_level("other", "debug")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli import agents, call, exit_codes, model, prompt, streams, trust
+from treadle.cli import agents, call, daemon, exit_codes, model, prompt, streams, trust
 from treadle.cli.chat import command as chat
 from treadle.cli.client import RemoteError
 from treadle.cli.doctor.command import doctor
@@ -36,6 +36,7 @@ app.command("chat")(chat.chat)
 app.command("call")(call.call)
 app.command("doctor")(doctor)
 app.command("trust")(trust.trust)
+app.add_typer(daemon.app, name="daemon")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(agents.app, name="agents")
 app.add_typer(model.app, name="model")
@@ -46,6 +47,12 @@ app.add_typer(mcp.app, name="mcp")
 def _serve() -> None:
     """Speak JSON-RPC on standard input and output, for an editor or a script."""
     # Listed here for `--help` alone: `cli/main.py` takes the word before this module loads.
+
+
+@app.command("connect")
+def _connect() -> None:
+    """Bridge standard input and output to the shared daemon, for an editor or a script."""
+    # Listed here for `--help` alone, as `serve` is.
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -17,7 +17,7 @@ def serve(arguments: Sequence[str]) -> int:
     # Before anything else can print: from here on nothing but frames reaches standard output.
     from treadle.server.wire.stdio import take_stdio
 
-    in_fd, out_fd = take_stdio()
+    in_fd, out_fd = (-1, -1) if options.socket else take_stdio()
 
     import sys
 
