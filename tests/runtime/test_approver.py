@@ -27,6 +27,7 @@ class Client(Waitable):
     """Whoever prompted; what it is asked waits until the test answers."""
 
     can_permit = can_answer = True
+    has_left = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from support.person import stored, write_agent, write_config
-from support.sessions import Answering, prompt
+from support.sessions import Answering, EventLog, prompt
 from support.survived import Killed, loads, survived, wrong_with
 from support.waiting import PATIENCE_SECONDS, until_seen
 from treadle.compaction.request import INSTRUCTIONS
@@ -30,7 +30,7 @@ from treadle.models.answer import say_answer, say_partial
 from treadle.models.completion import Delta
 from treadle.runtime import summarising
 from treadle.runtime.compacting import CompactionAsked
-from treadle.runtime.outbox import Pair, SessionEvent, TurnEnded
+from treadle.runtime.outbox import Pair, TurnEnded
 from treadle.runtime.prompt import Outcome, Prompt, Steered
 from treadle.runtime.runtime import Runtime
 from treadle.runtime.session import Session
@@ -76,7 +76,7 @@ class _Schedule:
         self._runtime = runtime
         self._chance = random.Random(seed)
         self._watched: list[Session] = []
-        self.events: list[SessionEvent] = []
+        self.events = EventLog()
         self.prompts: list[asyncio.Task[Outcome]] = []
         self.asked: list[Prompt] = []
         self.steered: list[asyncio.Task[Steered]] = []
@@ -113,7 +113,7 @@ class _Schedule:
         session = self._runtime.session(PAIR)
         if session not in self._watched:
             self._watched.append(session)
-            session.outbox.watch(self.events.append)
+            session.outbox.watch(self.events.take)
         return session
 
     async def prompt(self, said: Prompt) -> Outcome:

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from support.person import stored, write_config
-from support.sessions import prompt
+from support.sessions import EventLog, prompt
 from support.waiting import until_seen
 from treadle.agents.options import SessionOptions
 from treadle.errors import ModelUnreachable, NotRunning, RequestFailed
 from treadle.models.answer import say_answer, say_partial
 from treadle.models.completion import Delta
-from treadle.runtime.outbox import Pair, SessionEvent, TurnEnded
+from treadle.runtime.outbox import Pair, TurnEnded
 from treadle.runtime.prompt import Outcome, Prompt, Steered
 from treadle.runtime.runtime import Runtime
 from treadle.runtime.session import Session
@@ -44,7 +44,7 @@ class _Schedule:
         self._runtime = runtime
         self._chance = random.Random(seed)
         self._seed = f" of {seed}"
-        self.events: dict[Pair, list[SessionEvent]] = {pair: [] for pair in PAIRS}
+        self.events = {pair: EventLog() for pair in PAIRS}
         self.prompts: list[tuple[Pair, asyncio.Task[Outcome]]] = []
         self.asked: list[tuple[Pair, Prompt]] = []
         self.steered: list[tuple[Pair, str, asyncio.Task[Steered]]] = []
@@ -133,7 +133,7 @@ class _Schedule:
 
     def _session(self, pair: Pair) -> Session:
         session = self._runtime.session(pair)
-        session.outbox.watch(self.events[pair].append)
+        session.outbox.watch(self.events[pair].take)
         return session
 
     def _act(self, pair: Pair) -> None:

@@ -11,12 +11,13 @@ from support.daemon import Daemon, daemon
 from treadle.protocol.methods import own_names
 
 # What the turn below causes: agents change by themselves, its tool has no progress to tell, there
-# is no MCP server, and nothing fills a window.
+# is no MCP server, nothing fills a window or asks anybody, and no other client is there.
 OF_A_TURN = [
     name
     for name in own_names("event")
     if name not in ("agent/changed", "mcp/status", "session/toolProgress")
     and name not in ("session/compacting", "session/compacted")
+    and name not in ("session/said", "session/asked", "session/settled")
 ]
 
 PAIR = {"agent": "assistant", "instance": "a"}

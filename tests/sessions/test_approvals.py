@@ -51,6 +51,7 @@ async def test_a_call_that_is_allowed_once_runs_once_and_the_next_one_asks_again
             "agent": AGENT,
             "instance": "test",
             "turn": 1,
+            "question": 1,
             "expiresInSeconds": 600.0,
             "call": {
                 "id": "c1",

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from support.waiting import PATIENCE_SECONDS, Waitable
 from treadle.agents.options import SessionOptions
 from treadle.models.completion import Completion
-from treadle.runtime.outbox import Pair, SessionEvent, StateChanged, TurnEnded
+from treadle.runtime.outbox import Pair, Said, SessionEvent, StateChanged, TurnEnded
 from treadle.runtime.prompt import Outcome, Prompt
 from treadle.runtime.runtime import Runtime
 from treadle.thread.message import Message
@@ -42,17 +42,26 @@ async def said(runtime: Runtime, pair: Pair = PAIR) -> list[Message]:
     return [placed.message for placed in page.messages]
 
 
+class EventLog(list[SessionEvent]):
+    """The numbered events of a session; what was said is none, and its number is another's."""
+
+    def take(self, event: SessionEvent) -> None:
+        """Be told an event."""
+        if not isinstance(event.payload, Said):
+            self.append(event)
+
+
 class Watched(Waitable):
     """A session's events as they come, which a test may wait for."""
 
     def __init__(self, runtime: Runtime, pair: Pair = PAIR) -> None:
         super().__init__()
-        self.events: list[SessionEvent] = []
+        self.events = EventLog()
         runtime.session(pair).outbox.watch(self.take)
 
     def take(self, event: SessionEvent) -> None:
         """Be told an event."""
-        self.events.append(event)
+        self.events.take(event)
         self.changed()
 
     @property

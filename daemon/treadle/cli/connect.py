@@ -12,6 +12,7 @@ import os
 import select
 import socket
 import sys
+import time
 
 from treadle.rendezvous.reaching import Reached, reach
 
@@ -19,6 +20,9 @@ STDIN, STDOUT = 0, 1
 
 # A pipe holds this much on Linux.
 READ_BYTES = 64 << 10
+
+# A daemon that dies has let go of its lock within this, once it has let go of its sockets.
+DEATH_SECONDS = 0.1
 
 # The daemon is gone in the middle: EX_UNAVAILABLE of sysexits.
 GONE_CODE = 69
@@ -93,6 +97,8 @@ class _Bridge:
         from treadle.rendezvous.holding import is_held
         from treadle.rendezvous.told import read_told
 
+        # A process that is killed lets go of one thing after the other.
+        time.sleep(DEATH_SECONDS)
         address = address_of(self._data)
         told = read_told(address)
         return (

@@ -14,9 +14,13 @@ PermissionOutcome: TypeAlias = Literal["allow_once", "allow_session", "deny"]
 
 
 class SessionRequest(Address):
-    """What each request about a session carries: the turn that asks, and how long it waits."""
+    """What each request about a session carries: the turn that asks, and how long it waits.
+
+    `question` is the `id` of its `session/asked` and `session/settled`.
+    """
 
     turn: int
+    question: int
     expires_in_seconds: float
 
 

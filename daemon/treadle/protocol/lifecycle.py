@@ -21,13 +21,15 @@ class ClientOptions(WireStruct):
 
     `opt_out` names notifications that are not to be sent; `request_permission`, `ask` and
     `request_trust` say that it answers `session/requestPermission`, `session/ask` and
-    `workspace/requestTrust`.
+    `workspace/requestTrust`. With `cancel_on_disconnect` its turns end when it goes away; else
+    they go on, and what they ask falls to whoever watches.
     """
 
     opt_out: list[str] = []
     request_permission: bool = False
     ask: bool = False
     request_trust: bool = False
+    cancel_on_disconnect: bool = False
 
 
 class InitializeParams(WireStruct):

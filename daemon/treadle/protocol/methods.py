@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 from treadle.protocol import (
     agents,
+    attach,
     client,
     compaction,
     daemon,
@@ -76,6 +77,8 @@ _ROWS = (
         lane=True,
     ),
     Method("session/close", "request", sessions.CloseParams, sessions.CloseResult, without_id=True),
+    Method("session/attach", "request", attach.AttachParams, attach.AttachResult),
+    Method("session/detach", "request", attach.DetachParams, attach.DetachResult),
     Method("session/list", "request", sessions.ListParams, sessions.ListResult),
     Method("session/read", "request", sessions.ReadParams, sessions.ReadResult),
     Method("session/fork", "request", sessions.ForkParams, sessions.ResumeResult, lane=True),
@@ -94,6 +97,9 @@ _ROWS = (
     Method("session/retrying", "event", notifications.RetryingNotification),
     Method("session/compacting", "event", compaction.CompactingNotification),
     Method("session/compacted", "event", compaction.CompactedNotification),
+    Method("session/said", "event", attach.SaidNotification),
+    Method("session/asked", "event", attach.AskedNotification),
+    Method("session/settled", "event", attach.SettledNotification),
     Method("session/done", "event", notifications.DoneNotification),
     Method("mcp/status", "event", mcp.McpStatusNotification),
     Method(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from treadle.permissions.approvals import Answer, Question
-from treadle.runtime.outbox import Pair
+from treadle.runtime.pair import Pair
 from treadle.tools.asking import Asked
 
 
@@ -23,12 +23,14 @@ class PermissionRequest:
         turn: the number of the turn that makes the call.
         question: the call, and what it would do.
         expires_in_seconds: an answer that comes later counts no more.
+        id: tells it from the session's other questions.
     """
 
     pair: Pair
     turn: int
     question: Question
     expires_in_seconds: float
+    id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +42,26 @@ class Questions:
         turn: the number of the turn that asks.
         questions: with ids that are distinct.
         expires_in_seconds: answers that come later count no more.
+        id: tells it from the session's other questions.
     """
 
     pair: Pair
     turn: int
     questions: tuple[Asked, ...]
     expires_in_seconds: float
+    id: int = 0
 
 
 class Client(Protocol):
-    """Whoever prompted.
+    """Whoever prompted, or watches.
 
     Contract: what is asked may be cancelled, and is then withdrawn; None says that it cannot be
     asked, is gone, or gave no answer that makes sense. Raises TimeoutError where the time is up.
     """
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it is gone, and what it began goes on: somebody may come back for it."""
 
     @property
     def can_permit(self) -> bool:

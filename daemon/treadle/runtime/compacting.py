@@ -16,6 +16,7 @@ from typing import TypeAlias
 from treadle.agents.options import SessionOptions
 from treadle.compaction.told import Compacted, Compacting
 from treadle.errors import InternalError, TreadleError
+from treadle.runtime.client import Client
 from treadle.runtime.holding import Holding
 from treadle.runtime.lane import Job, Lane
 from treadle.runtime.outbox import Outbox
@@ -39,6 +40,7 @@ class CompactionAsked:
         instructions: what is to be kept.
         options: on what terms, where the session is to be opened.
         default_cwd: the client's own folder, likewise.
+        client: whose it is; one that has left does not end it.
         on_event: told of its beginning and its end.
 
     Attributes:
@@ -49,6 +51,7 @@ class CompactionAsked:
     instructions: str = ""
     options: SessionOptions = field(default_factory=SessionOptions)
     default_cwd: Path | None = None
+    client: Client | None = None
     on_event: Callable[[Told], None] | None = None
     work: TurnInFlight = field(default_factory=TurnInFlight, init=False)
     last: Compacted | None = field(default=None, init=False)
@@ -125,7 +128,8 @@ class Compactions:
             caller = asyncio.current_task()
             if caller is None or not caller.cancelling():
                 return _cancelled("", 0)
-            await asked.stop()
+            if asked.client is None or not asked.client.has_left:
+                await asked.stop()
             raise
 
     async def stop(self, cause: StopCause) -> bool:

@@ -246,6 +246,8 @@ class Session:
 
     def _tell(self, event: SessionEvent) -> None:
         payload = event.payload
+        if type(payload) not in _NAMES:
+            return  # what clients of a daemon tell each other
         if event.task is not None:
             told_of_task = TaskTold(event.task, _NAMES[type(payload)], payload)
             self._events.emit("task", self, told_of_task)

@@ -9,13 +9,17 @@ from typing import Literal, TypeAlias
 
 from treadle.agents.options import SessionOptions
 from treadle.runtime.client import Client
-from treadle.runtime.outbox import TurnPayload
+from treadle.runtime.outbox import Said, TurnPayload
 from treadle.sandbox.overlay import Buffers
+from treadle.secrets import known
 from treadle.thread.message import Message, Usage
 from treadle.thread.records import StopReason
 from treadle.turn.events import StepStarted, TurnDone
 
 WhenBusy: TypeAlias = Literal["queue", "reject", "steer"]
+
+# What those who only watch are told of a prompt; `session/read` has the whole of it.
+SAID_CHARACTERS = 100_000
 
 Listener: TypeAlias = Callable[[StepStarted | TurnPayload], None]
 """Told what happens in a prompt's turn, right after the session's watchers were.
@@ -50,6 +54,13 @@ class Prompt:
     client: Client | None = None
     buffers: Buffers | None = None
     on_event: Listener | None = None
+
+
+def told_to_others(prompt: Prompt) -> Said:
+    """Return what a prompt says, for those who watch and did not say it."""
+    text = known().redact("\n".join(message.text for message in prompt.messages))
+    is_long = len(text) > SAID_CHARACTERS
+    return Said(text[:SAID_CHARACTERS], prompt.client, truncated=is_long)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from treadle.permissions.approvals import Granted
+from treadle.runtime.audience import Audience
 from treadle.runtime.client import Client
-from treadle.runtime.outbox import Pair
+from treadle.runtime.pair import Pair
 from treadle.runtime.prompt import Prompt
 from treadle.runtime.slot import Slot
 from treadle.runtime.turn_in_flight import TurnInFlight
@@ -29,6 +30,7 @@ class Respondent:
 
     Args:
         pair: whose session.
+        audience: everybody who watches.
         on_change: called when the session begins to wait for an answer, and when it waits no more.
 
     Attributes:
@@ -37,8 +39,9 @@ class Respondent:
     Contract: `on_change` must neither raise nor block.
     """
 
-    def __init__(self, pair: Pair, on_change: Callable[[], None]) -> None:
+    def __init__(self, pair: Pair, audience: Audience, on_change: Callable[[], None]) -> None:
         self.pair = pair
+        self._audience = audience
         self.granted = Granted()
         self._on_change = on_change
         self._open = 0  # questions that nobody has answered yet
@@ -53,11 +56,11 @@ class Respondent:
 
     @property
     def client(self) -> Client | None:
-        """The client of whoever asked for the turn; of nobody else who watches or joined it."""
+        """Whoever asked for the turn, and everybody who watches; nobody who joined it only."""
         if self._turn is None or self._turn.has_ended:
             return None
         prompt = self._turn.askers.first or self._prompt
-        return prompt.client if prompt else None
+        return self._audience.with_prompter(prompt.client if prompt else None)
 
     @property
     def turn(self) -> int:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import os
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,9 +18,11 @@ from treadle.folders import Folders
 from treadle.runtime.agent_watch import AgentWatch
 from treadle.runtime.census import Census, census
 from treadle.runtime.left_processes import LeftProcesses
-from treadle.runtime.outbox import Pair, State
+from treadle.runtime.outbox import Outbox, Pair, State, StateChanged
+from treadle.runtime.ring import Kept
 from treadle.runtime.services import Services
 from treadle.runtime.session import Session
+from treadle.runtime.snapshot import Snapshot, snapshot
 from treadle.runtime.stored import copy_stored, keep_copy
 from treadle.thread.catalogue import Listed, StoredThread, ThreadIndex
 from treadle.thread.files import check_regular
@@ -55,6 +58,10 @@ class Runtime:
         self.services = Services(folders)
         self._sessions: dict[Pair, Session] = {}
         self._last_seqs: dict[Pair, int] = {}
+        self._outboxes: dict[Pair, Outbox] = {}  # watched, of sessions that are not live
+        self._kept = Kept()
+        # Tells this daemon's life from another's, in which the same numbers mean other events.
+        self.epoch = secrets.token_hex(4)
         self._closing = False
         self._index = ThreadIndex(folders.data)
         self._listing = asyncio.Lock()  # the index is for one at a time
@@ -76,13 +83,43 @@ class Runtime:
         if self._closing:
             raise ShuttingDown("the daemon is shutting down; start another one")
         if pair not in self._sessions:
-            seq = self._last_seqs.pop(pair, 0)
-            self._sessions[pair] = Session(pair, self.services, seq, self._forget)
+            outbox = self.outbox(pair)
+            self._outboxes.pop(pair, None)
+            self._sessions[pair] = Session(pair, self.services, outbox, self._forget)
         return self._sessions[pair]
 
     def find(self, pair: Pair) -> Session | None:
         """Return the pair's session if there is a live one."""
         return self._sessions.get(pair)
+
+    def outbox(self, pair: Pair) -> Outbox:
+        """Return where a pair's events are told, whether or not there is a live session.
+
+        Contract: watch it before you suspend; where nobody does, it is forgotten.
+        """
+        if (session := self._sessions.get(pair)) is not None:
+            return session.outbox
+        if pair not in self._outboxes:
+            seq = self._last_seqs.pop(pair, 0)
+            self._outboxes[pair] = Outbox(pair, seq, self._kept)
+        return self._outboxes[pair]
+
+    def unwatched(self, pair: Pair) -> None:
+        """Forget what is kept for the watchers of a session that is not live, if none are left."""
+        outbox = self._outboxes.get(pair)
+        if outbox is not None and not outbox.is_watched:
+            del self._outboxes[pair]
+            self._leave(outbox)
+
+    def look(self, pair: Pair) -> Snapshot:
+        """Return what a pair's session does now; never waits.
+
+        Contract: as that of `outbox`.
+        """
+        outbox, session = self.outbox(pair), self.find(pair)
+        if session is None:
+            return snapshot(outbox, StateChanged("closed", 0))
+        return snapshot(outbox, session.standing, session.running_turn, session.thread)
 
     async def summaries(
         self,
@@ -233,7 +270,15 @@ class Runtime:
     def _forget(self, session: Session) -> None:
         if self._sessions.get(session.pair) is session:
             del self._sessions[session.pair]
-            self._last_seqs[session.pair] = session.outbox.last_seq
+            if session.outbox.is_watched:
+                self._outboxes[session.pair] = session.outbox
+            else:
+                self._leave(session.outbox)
+
+    def _leave(self, outbox: Outbox) -> None:
+        """Keep of a session that nobody watches how far its numbers went."""
+        outbox.forget()
+        self._last_seqs[outbox.pair] = outbox.last_seq
 
 
 def _updated_ns(stored: Listed | None, thread: Thread | None) -> int:

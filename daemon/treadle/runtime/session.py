@@ -24,8 +24,8 @@ from treadle.runtime.holding import Closed, Holding
 from treadle.runtime.keys import Keys, digest_of
 from treadle.runtime.lane import Job, Lane
 from treadle.runtime.opened import Terms
-from treadle.runtime.outbox import Outbox, Pair, State
-from treadle.runtime.prompt import Outcome, Prompt, Steered
+from treadle.runtime.outbox import Outbox, Pair, State, StateChanged
+from treadle.runtime.prompt import Outcome, Prompt, Steered, told_to_others
 from treadle.runtime.respondent import Respondent
 from treadle.runtime.services import Services
 from treadle.runtime.standing import Present, Standing
@@ -51,22 +51,22 @@ class Session:
     Args:
         pair: its address.
         services: what it shares with the daemon's other sessions.
-        last_seq: the last number its events have used in this daemon's life.
+        outbox: where its events are told, numbered through the daemon's life.
         on_rest: called whenever it is closed and has nothing to do.
     """
 
     def __init__(
-        self, pair: Pair, services: Services, last_seq: int, on_rest: Callable[[Session], None]
+        self, pair: Pair, services: Services, outbox: Outbox, on_rest: Callable[[Session], None]
     ) -> None:
         self.pair = pair
-        self.outbox = Outbox(pair, last_seq)
+        self.outbox = outbox
         self._on_rest = on_rest
         self._turns = TurnQueue()
 
         def announce() -> None:
             self._standing.announce()
 
-        self._respondent = Respondent(pair, announce)
+        self._respondent = Respondent(pair, outbox.audience, announce)
         self._held = Holding(pair, services, self._respondent, announce, tell=self.outbox.emit)
         self._compactions = Compactions(services, self._held, self.outbox, announce)
         self._standing = Standing(
@@ -90,6 +90,17 @@ class Session:
     def state(self) -> State:
         """What the session does now."""
         return self._standing.state
+
+    @property
+    def standing(self) -> StateChanged:
+        """What it does now, as its watchers are told."""
+        return self._standing.now
+
+    @property
+    def running_turn(self) -> int | None:
+        """The number of the turn that runs, if one does."""
+        running = self._turns.running
+        return running.number if running else None
 
     @property
     def at_present(self) -> Present:
@@ -183,7 +194,8 @@ class Session:
     async def prompt(self, prompt: Prompt) -> Outcome:
         """Run one turn when its time comes, opening the session first if need be.
 
-        Cancelling the caller stops the prompt, and is passed on once it has ended.
+        Cancelling the caller stops the prompt, unless its client has left, and is passed on once
+        it has ended.
 
         Raises:
             InvalidParams: another prompt was asked under its key.
@@ -202,7 +214,8 @@ class Session:
         try:
             return await asker.outcome
         except asyncio.CancelledError:
-            await self._stop(turn, asker)
+            if prompt.client is None or not prompt.client.has_left:
+                await self._stop(turn, asker)
             raise
 
     async def steer(self, said: Prompt, expected_turn: int | None = None) -> Steered:
@@ -233,6 +246,7 @@ class Session:
                 begun = self._begin(said)
                 begun.is_promised = True
         if turn is not None:
+            self.outbox.note(told_to_others(said), turn.number)
             await turn.promise(said.messages)
             return Steered(injected=True, turn=turn.number)
         await begun.has_kept()
@@ -338,6 +352,7 @@ class Session:
         terms = self._held.terms or Terms(self._turns.options(turn), None)
         terms.require(prompt.options)
         turn.enter(prompt.messages, prompt.key or "", digest_of(prompt) if prompt.key else "")
+        self.outbox.note(told_to_others(prompt), turn.number)
         return turn
 
     def _begin(self, prompt: Prompt) -> TurnInFlight:
@@ -392,6 +407,11 @@ class Session:
             if self._lane.is_idle and self._held.opened is None:
                 self._rest()
 
+    async def _evict(self) -> None:
+        await self._held.evict()
+        if self._held.opened is None:
+            self.outbox.forget()
+
     def _rest(self) -> None:
         """Be forgotten once closed; what stays open unused for long is held no longer.
 
@@ -399,7 +419,7 @@ class Session:
         """
         if self._held.opened is not None:
             self._idling = asyncio.get_running_loop().call_later(
-                self._held.opened.idle_seconds, lambda: self._lane.submit(self._held.evict)
+                self._held.opened.idle_seconds, lambda: self._lane.submit(self._evict)
             )
         elif self._held.terms is None and not self._visitors:
             self._on_rest(self)

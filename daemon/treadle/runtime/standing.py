@@ -57,7 +57,7 @@ class Standing:
         self._turns = turns
         self._compactions = compactions
         self._respondent = respondent
-        self._told = self._now()
+        self._told = self.now
 
     @property
     def state(self) -> State:
@@ -69,9 +69,16 @@ class Standing:
         return "idle" if self._compactions.running is None else "running"
 
     @property
+    def now(self) -> StateChanged:
+        """What the session does now, as its watchers are told."""
+        waiting = len(self._turns) - (self._turns.running is not None)
+        queued = 0 if self.state == "closed" else waiting
+        return StateChanged(self.state, queued, self._held.storage)
+
+    @property
     def at_present(self) -> Present:
         """What the session does and holds now."""
-        now, opened = self._now(), self._held.opened
+        now, opened = self.now, self._held.opened
         return Present(
             now.state,
             now.queued,
@@ -82,7 +89,7 @@ class Standing:
 
     def announce(self) -> None:
         """Tell the watchers what the session does, if that has changed."""
-        now = self._now()
+        now = self.now
         if now != self._told:
             self._told = now
             running = self._turns.running
@@ -95,8 +102,3 @@ class Standing:
         """
         if self._held.storage != self._told.storage:
             self.announce()
-
-    def _now(self) -> StateChanged:
-        waiting = len(self._turns) - (self._turns.running is not None)
-        queued = 0 if self.state == "closed" else waiting
-        return StateChanged(self.state, queued, self._held.storage)

@@ -14,7 +14,7 @@ from treadle.runtime.holding import Holding
 from treadle.runtime.keys import Keys, digest_of, told_before
 from treadle.runtime.opened import Opened
 from treadle.runtime.outbox import TASK_PAYLOADS, Outbox, TurnEnded, TurnPayload
-from treadle.runtime.prompt import Outcome, Prompt
+from treadle.runtime.prompt import Outcome, Prompt, told_to_others
 from treadle.runtime.respondent import Respondent
 from treadle.runtime.services import Services
 from treadle.runtime.shown import shown
@@ -144,21 +144,25 @@ class TurnRunner:
                 await turn.run(slot.take())
             self._respondent.attend(turn, prompt, slot)
             turn.follow(agent, opened.thread)
-            self._listen(agent, turn, unended)
+            self._listen(agent, prompt, turn, unended)
             await turn.run(agent.start(said, metadata=metadata))
         finally:
             self._respondent.dismiss(turn)
             slot.end()
 
-    def _listen(self, agent: Agent, turn: TurnInFlight, unended: Unended) -> None:
+    def _listen(self, agent: Agent, prompt: Prompt, turn: TurnInFlight, unended: Unended) -> None:
         """Make the agent's events the session's."""
 
         def step(_env: Env, started: StepStarted) -> None:
             if turn.has_ended:
                 return
             # The first sign of a turn whose prompt is in the thread, which has numbered it.
+            is_first = self._turns.running is not turn
             self._turns.running = turn
             self._standing.announce()
+            if is_first:
+                self._outbox.note(told_to_others(prompt), turn.number)
+            self._outbox.begin_step()
             turn.askers.tell(started)
 
         def forward(env: Env, payload: TurnPayload) -> None:

@@ -16,8 +16,7 @@ from treadle.mcp.status import ServerStatus
 from treadle.models.completion import Delta
 from treadle.protocol import notifications as wire
 from treadle.protocol.agents import AgentInfo, ProblemInfo
-from treadle.protocol.base import Address, WireStruct, WireUsage
-from treadle.protocol.client import AskParams, PermissionParams, WireQuestion
+from treadle.protocol.base import Address, WireStruct
 from treadle.protocol.sessions import (
     CloseResult,
     PromptResult,
@@ -28,26 +27,30 @@ from treadle.protocol.sessions import (
     SessionInfo,
     SteerResult,
     ThreadInfo,
-    WireMessage,
     WireOptions,
-    WireToolCall,
 )
-from treadle.runtime.client import PermissionRequest, Questions
 from treadle.runtime.holding import Closed
-from treadle.runtime.outbox import Pair, SessionEvent, State, StateChanged
+from treadle.runtime.outbox import (
+    Pair,
+    QuestionAsked,
+    QuestionSettled,
+    Said,
+    SessionEvent,
+    State,
+    StateChanged,
+)
 from treadle.runtime.prompt import Outcome, Steered
 from treadle.runtime.runtime import SessionSummary
 from treadle.secrets import known
-from treadle.server.blocks import shown_content
+from treadle.server.bridge_attach import of_watching
 from treadle.server.bridge_compaction import of_compaction
 from treadle.server.bridge_mcp import (
     released_servers,
     resumed_servers,
     status_of_session,
 )
+from treadle.server.bridge_messages import wire_usage
 from treadle.server.wire.envelope import error_members
-from treadle.thread.history import Placed
-from treadle.thread.message import Usage
 from treadle.thread.paths import validate_name
 from treadle.thread.thread import Thread
 from treadle.turn.events import Retrying, ToolCallStarted, ToolProgressed, ToolResultLanded
@@ -80,37 +83,6 @@ def close_result(closed: Closed) -> CloseResult:
 def _beginning(command: str) -> str:
     """Return the beginning of a command, on one line; no secret is cut in half."""
     return " ".join(known().redact(command).split())[:_COMMAND_CHARACTERS]
-
-
-def permission_params(request: PermissionRequest) -> PermissionParams:
-    """Ask a client whether a call may run."""
-    question = request.question
-    call = question.call
-    return PermissionParams(
-        **request.pair._asdict(),
-        turn=request.turn,
-        expires_in_seconds=request.expires_in_seconds,
-        task=question.task,
-        call=WireToolCall(id=call.id, name=call.name, arguments=call.arguments),
-        capability=question.capability,
-        detail=question.detail,
-        preview=question.preview,
-        covers=question.covered,
-        options=["allow_once", "allow_session", "deny"],
-    )
-
-
-def ask_params(asked: Questions) -> AskParams:
-    """Ask a client what a model wants to know."""
-    return AskParams(
-        **asked.pair._asdict(),
-        turn=asked.turn,
-        expires_in_seconds=asked.expires_in_seconds,
-        questions=[
-            WireQuestion(id=one.id, text=one.text, options=list(one.options))
-            for one in asked.questions
-        ],
-    )
 
 
 def options_of(options: WireOptions | None) -> SessionOptions:
@@ -222,46 +194,6 @@ def session_info(summary: SessionSummary) -> SessionInfo:
     )
 
 
-def wire_message(placed: Placed, thread: Path) -> WireMessage:
-    """Show a message where it stands, in a thread or in a model's view.
-
-    Args:
-        placed: the message.
-        thread: the thread's file; those that the message refers to are looked for, which blocks.
-    """
-    message = placed.message
-    return WireMessage(
-        ordinal=placed.ordinal,
-        made=placed.made,
-        rewound=placed.rewound,
-        compacted=placed.compacted,
-        role=message.role,
-        content=shown_content(message.content, thread),
-        tool_calls=[
-            WireToolCall(id=call.id, name=call.name, arguments=call.arguments)
-            for call in message.tool_calls
-        ],
-        tool_call_id=message.tool_call_id,
-        reasoning=message.reasoning,
-        at=message.at,
-        turn=message.turn,
-        model=message.model,
-        usage=wire_usage(message.usage) if message.usage else None,
-        partial=message.partial,
-        is_error=message.is_error,
-    )
-
-
-def wire_usage(usage: Usage) -> WireUsage:
-    """Show what a call or a turn cost."""
-    return WireUsage(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cached_tokens=usage.cached_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-    )
-
-
 def wire_error(error: TreadleError) -> wire.WireError:
     """Show an error beside a result, as a reply would carry it."""
     return wire.WireError(**error_members(error))
@@ -318,6 +250,8 @@ def notification(event: SessionEvent) -> tuple[str, WireStruct]:
             reason=payload.reason,
             retry_in_seconds=payload.retry_in_seconds,
         )
+    if isinstance(payload, QuestionAsked | QuestionSettled | Said):
+        return of_watching(address, payload)
     if isinstance(payload, Compacting | Compacted):
         return of_compaction(address, payload)
     return "session/done", wire.DoneNotification(

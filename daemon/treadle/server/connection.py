@@ -141,7 +141,12 @@ class Connection:
             self._peer.reads_again()
 
     async def close(self) -> None:
-        """End what is in flight, each request with its reply, and stop watching sessions."""
+        """End what is in flight, each request with its reply, and stop watching sessions.
+
+        What it has begun in sessions goes on where its daemon does, unless it said otherwise.
+        """
+        if self._peer is not None and self._home.is_shared:
+            self._peer.person.leave()
         self._requests.close()
         if self._peer is not None:
             # First, because requests may wait for what their editor has open, or for it to read.

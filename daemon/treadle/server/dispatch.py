@@ -11,6 +11,7 @@ import difflib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -53,12 +54,25 @@ OnAnswered: TypeAlias = Callable[[str, str, float], None]
 Contract: must not raise or block.
 """
 
-Handler: TypeAlias = Callable[[Any, ContextT], Awaitable[WireStruct | None]]
+Handler: TypeAlias = Callable[[Any, ContextT], "Awaitable[WireStruct | FollowedBy | None]"]
 """Called with the method's decoded params and the connection.
 
 Contract: raises `TreadleError` for what the client can act on; may be cancelled at any await
 and then ends soon; starts in the order in which requests arrive.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedBy:
+    """A result, and what is to be sent right behind its reply, before anything else.
+
+    Args:
+        result: the reply's.
+        then: sends it. Contract: as that of a handler's `send`: must not raise, block or suspend.
+    """
+
+    result: WireStruct | None
+    then: Callable[[], None]
 
 
 class Reply:
@@ -210,7 +224,12 @@ class Dispatch(Generic[ContextT]):
     async def _answer(self, method: str, params: bytes, reply: Reply) -> None:
         """Run one request to its reply; a cancelled one is answered when its task has ended."""
         try:
-            reply.result(await self._run(method, params))
+            done = await self._run(method, params)
+            if isinstance(done, FollowedBy):
+                reply.result(done.result)
+                done.then()
+            else:
+                reply.result(done)
         except TreadleError as error:
             reply.error(error)
         except BaseException as error:
@@ -219,7 +238,7 @@ class Dispatch(Generic[ContextT]):
             logger.exception("the handler of %r failed in a way nobody foresaw", method)
             reply.error(InternalError(f"{method} failed inside the daemon; its log says how"))
 
-    async def _run(self, method: str, params: bytes) -> WireStruct | None:
+    async def _run(self, method: str, params: bytes) -> WireStruct | FollowedBy | None:
         handler = self._handlers.get(method)
         if handler is None:
             raise MethodNotFound(f"no method {unknown(method, self._handlers)}")

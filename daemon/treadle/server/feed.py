@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from treadle.models.completion import Delta
 from treadle.protocol.base import WireStruct
-from treadle.runtime.outbox import Pair, SessionEvent
+from treadle.runtime.client import Client
+from treadle.runtime.outbox import Pair, Said, SessionEvent
 from treadle.server.bridge import delta_notification, notification
 from treadle.server.joining import Joined, is_late
 
@@ -30,6 +31,7 @@ class Feed:
         send: sends one notification.
         pending_bytes: tells how much the client has not taken yet.
         opt_out: notifications that the client does not want.
+        client: who is told nothing of what it has said itself.
     """
 
     def __init__(
@@ -37,10 +39,12 @@ class Feed:
         send: Callable[[str, WireStruct], None],
         pending_bytes: Callable[[], int],
         opt_out: frozenset[str],
+        client: Client | None = None,
     ) -> None:
         self._send = send
         self._pending_bytes = pending_bytes
         self._opt_out = opt_out
+        self._client = client
         self._held: dict[Pair, _Held] = {}
 
     def take(self, event: SessionEvent) -> None:
@@ -48,10 +52,16 @@ class Feed:
         if isinstance(event.payload, Delta):
             self._take_delta(event, event.payload)
             return
+        if isinstance(event.payload, Said) and event.payload.by is self._client is not None:
+            return
         self._release(event.pair)
         method, params = notification(event)
         if method not in self._opt_out:
             self._send(method, params)
+
+    def drop(self, pair: Pair) -> None:
+        """Forget what is held of a session that is watched no more."""
+        self._held.pop(pair, None)
 
     def release_all(self) -> None:
         """Send what is held: the client reads again."""

@@ -30,3 +30,8 @@ class Home:
     idle_exit_seconds: Callable[[], float] = lambda: 0.0
     stop: Callable[[bool], None] | None = None
     began_at: float = field(default_factory=time.time)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it goes on when a client leaves."""
+        return self.stop is not None

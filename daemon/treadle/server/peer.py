@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
 from treadle.protocol.base import WireStruct
-from treadle.runtime.outbox import Outbox, Pair
+from treadle.runtime.outbox import Outbox, Pair, SessionEvent
 from treadle.runtime.runtime import Runtime
 from treadle.runtime.session import Session
 from treadle.server.agent_news import AgentNews
@@ -78,7 +78,7 @@ class Peer:
         self._pending_bytes = pending_bytes
         self._has_read = asyncio.Event()
         self._is_leaving = False
-        self._feed = Feed(notify, pending_bytes, opt_out)
+        self._feed = Feed(notify, pending_bytes, opt_out, person)
         self.agents = AgentNews(runtime, person, folders, notify, opt_out)
         self._servers = McpNews(runtime.services.mcp, notify, opt_out)
         # Weak, because a session that was closed and opened anew has another outbox.
@@ -93,9 +93,34 @@ class Peer:
     def session(self, pair: Pair) -> Session:
         """Return a session, made if need be, with this client watching it."""
         session = self.runtime.session(pair)
-        session.outbox.watch(self._feed.take)
-        self._watched.add(session.outbox)
+        self.watch(session.outbox)
         return session
+
+    def watch(self, outbox: Outbox) -> None:
+        """Hear of a session from now on, and be asked what it asks."""
+        outbox.watch(self._feed.take, self.person)
+        self._watched.add(outbox)
+
+    def watch_anew(self, outbox: Outbox) -> None:
+        """The same, without what is still held back for it."""
+        self._feed.drop(outbox.pair)
+        self.watch(outbox)
+
+    def unwatch(self, outbox: Outbox) -> None:
+        """Hear of a session no more, not even what was held back."""
+        outbox.unwatch(self._feed.take, self.person)
+        self._watched.discard(outbox)
+        self._feed.drop(outbox.pair)
+        self.runtime.unwatched(outbox.pair)
+
+    def watches(self, outbox: Outbox) -> bool:
+        """Whether it hears of a session."""
+        return outbox in self._watched
+
+    def replay(self, events: Sequence[SessionEvent]) -> None:
+        """Hear of what happened before it watched."""
+        for event in events:
+            self._feed.take(event)
 
     def reads_again(self) -> None:
         """Send what was held back while it was slow."""
@@ -127,6 +152,5 @@ class Peer:
         self.agents.leave()
         self._servers.leave()
         for outbox in tuple(self._watched):
-            outbox.unwatch(self._feed.take)
-        self._watched.clear()
+            self.unwatch(outbox)
         await self._asides.close(LEAVE_SECONDS)

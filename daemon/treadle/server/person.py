@@ -23,7 +23,7 @@ from treadle.protocol.client import (
     ShowMessageRequestResult,
 )
 from treadle.runtime.client import PermissionRequest, Questions
-from treadle.server.bridge import ask_params, permission_params
+from treadle.server.bridge_attach import ask_params, permission_params
 from treadle.server.client_requests import ClientGone, ClientRequests, ClientSaidNo
 from treadle.server.introduction import Hello
 
@@ -49,6 +49,9 @@ class Person:
     Args:
         hello: what the client said that it can do.
         requests: asks it.
+
+    Attributes:
+        has_left: it is gone, and what it began goes on.
     """
 
     def __init__(self, hello: Hello, requests: ClientRequests) -> None:
@@ -57,6 +60,12 @@ class Person:
         self._has_dialogs = hello.declares("window", "showMessage")
         self._takes_questions = hello.options.ask
         self._takes_trust = hello.options.request_trust
+        self._stays = not hello.options.cancel_on_disconnect
+        self.has_left = False
+
+    def leave(self) -> None:
+        """Note that it is gone; what it began goes on, unless it said otherwise."""
+        self.has_left = self._stays
 
     @property
     def can_permit(self) -> bool:

@@ -6,7 +6,16 @@ puts it on the list.
 
 from __future__ import annotations
 
-from treadle.server.handlers import agents, commands, compaction, daemon, mcp, sessions, threads
+from treadle.server.handlers import (
+    agents,
+    commands,
+    compaction,
+    daemon,
+    mcp,
+    sessions,
+    threads,
+    watching,
+)
 from treadle.server.handlers.registry import HANDLERS
 
 __all__ = [
@@ -18,4 +27,5 @@ __all__ = [
     "mcp",
     "sessions",
     "threads",
+    "watching",
 ]

@@ -20,7 +20,7 @@ from treadle.protocol.compaction import CompactParams
 from treadle.protocol.editor import ExecuteCommandParams
 from treadle.protocol.methods import METHODS, command_of, own_names
 from treadle.protocol.sessions import PromptParams
-from treadle.server.dispatch import unknown
+from treadle.server.dispatch import FollowedBy, unknown
 from treadle.server.handlers.agents import list_agents
 from treadle.server.handlers.compaction import run_compaction
 from treadle.server.handlers.registry import HANDLERS, handles
@@ -52,7 +52,9 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 @handles("workspace/executeCommand")
-async def execute_command(params: ExecuteCommandParams, peer: Peer) -> WireStruct | None:
+async def execute_command(
+    params: ExecuteCommandParams, peer: Peer
+) -> WireStruct | FollowedBy | None:
     """Run the method that a command names.
 
     Raises:
@@ -65,12 +67,14 @@ async def execute_command(params: ExecuteCommandParams, peer: Peer) -> WireStruc
         wanted = _decoded(method, arguments[0])
     else:
         wanted = _decoded(method, await _typed(method, arguments, peer))
+    result: WireStruct | FollowedBy | None
     if isinstance(wanted, PromptParams | CompactParams):
         result = await _shown(wanted, params.work_done_token, peer)
     else:
         result = await HANDLERS[method](wanted, peer)
     if not peer.shows_results:
-        show(peer, method, wanted, result)
+        shown = result.result if isinstance(result, FollowedBy) else result
+        show(peer, method, wanted, shown)
     return result
 
 

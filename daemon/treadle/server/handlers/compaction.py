@@ -36,7 +36,7 @@ async def run_compaction(
         InvalidParams: as `compact` does.
     """
     pair = pair_of(params)
-    asked = CompactionAsked(params.instructions, default_cwd=peer.default_cwd)
+    asked = CompactionAsked(params.instructions, default_cwd=peer.default_cwd, client=peer.person)
     with peer.progress.shown(
         work_done=params.work_done_token,
         partial=None,

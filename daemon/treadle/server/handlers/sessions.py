@@ -47,8 +47,8 @@ from treadle.server.bridge import (
     resume_result,
     session_info,
     steer_result,
-    wire_message,
 )
+from treadle.server.bridge_messages import wire_message
 from treadle.server.cutting import cut
 from treadle.server.handlers.registry import handles
 from treadle.server.peer import Peer
