@@ -17,7 +17,7 @@
     │   ├── NotRunning, WrongTurn {active}, NotShared
     │   ├── WouldWiden {field}, OptionsDiffer {field, is, wanted}
     │   ├── UnsafePlace {path}
-    │   ├── DaemonUnreachable: NoDaemon, DaemonFailed, DaemonOfOtherVersion {version}
+    │   ├── DaemonUnreachable: NoDaemon, DaemonFailed, DaemonOfOtherVersion {version}, DaemonGone
     │   ├── NoModel {how}, McpFailed {server, stderr_tail}
     │   └── ModelError
     │       ├── ModelAuth {status}
@@ -216,6 +216,12 @@ class DaemonOfOtherVersion(DaemonUnreachable):
     """Another version's runs and is at work, so that it could not be replaced."""
 
     reason = "daemon_of_other_version"
+
+
+class DaemonGone(DaemonUnreachable):
+    """It ended while something was asked of it."""
+
+    reason = "daemon_gone"
 
 
 class NotShared(RequestFailed):

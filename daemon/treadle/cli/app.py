@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli import agents, call, daemon, exit_codes, model, prompt, streams, trust
+from treadle.cli import agents, call, daemon, exit_codes, model, prompt, streams, trust, watch
 from treadle.cli.chat import command as chat
 from treadle.cli.client import RemoteError
 from treadle.cli.doctor.command import doctor
@@ -23,7 +23,8 @@ app = typer.Typer(
     help="Remembering LLM agents, from a terminal. `treadle serve` is for editors and scripts.",
     epilog=(
         "Exit codes: 0 done; 1 failed, standard error says why; 2 usage; "
-        "3 the turn ended early (a limit, a refusal); 74 `serve` could keep something nowhere; "
+        "3 the turn ended early (a limit, a refusal); 69 the shared daemon cannot be reached; "
+        "74 `serve` could keep something nowhere; 75 busy or overloaded, try later; "
         "130 interrupted."
     ),
     no_args_is_help=True,
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.command("prompt")(prompt.prompt)
 app.command("chat")(chat.chat)
 app.command("call")(call.call)
+app.command("watch")(watch.watch)
 app.command("doctor")(doctor)
 app.command("trust")(trust.trust)
 app.add_typer(daemon.app, name="daemon")
@@ -77,7 +79,7 @@ def _run(arguments: Sequence[str]) -> int:
         return int(leave.code or 0)
     except (RemoteError, TreadleError) as error:
         _tell(error)
-        return exit_codes.FAILED
+        return exit_codes.of_error(getattr(error, "reason", ""))
     return exit_codes.OK
 
 

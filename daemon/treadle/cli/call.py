@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from treadle.cli import exit_codes
-from treadle.cli.client import RemoteError, local_client
+from treadle.cli.client import RemoteError, client_of
+from treadle.cli.options import NoDaemonOption
 from treadle.cli.streams import to_json
 
 
@@ -22,27 +23,28 @@ def call(
     events: Annotated[
         bool, typer.Option("--events", help="Print notifications too, a line each.")
     ] = False,
+    no_daemon: NoDaemonOption = False,
 ) -> None:
-    """Send one request to a daemon of its own; print the result, or the error, as JSON."""
+    """Send one request to the shared daemon; print the result, or the error, as JSON."""
     text = sys.stdin.read() if params == "-" else params
     try:
         decoded = json.loads(text)
     except ValueError as error:
         raise typer.BadParameter(f"the params are no JSON: {error}") from None
-    raise typer.Exit(asyncio.run(_call(method, decoded, events)))
+    raise typer.Exit(asyncio.run(_call(method, decoded, events=events, own=no_daemon)))
 
 
-async def _call(method: str, params: Any, events: bool) -> int:
+async def _call(method: str, params: Any, *, events: bool, own: bool) -> int:
     def show(name: str, payload: dict[str, Any]) -> None:
         if events:
             _print({"method": name, "params": payload})
 
-    async with local_client(show) as client:
+    async with client_of(show, own=own) as client:
         try:
             _print(await client.request(method, params))
         except RemoteError as error:
             _print({"error": error.error}, to=sys.stderr)
-            return exit_codes.FAILED
+            return exit_codes.of_error(error.reason)
     return exit_codes.OK
 
 

@@ -1,6 +1,6 @@
-"""A client of a daemon in this very process, over the same JSON-RPC that editors speak.
+"""A client of a daemon, over the same JSON-RPC that editors speak.
 
-Owns the connection and what waits for answers. Refuses to know what a person sees of those.
+Owns what waits for answers. Refuses to know what a person sees of those, and where the daemon is.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any, TypeAlias
 
-from treadle.cli.streams import tell
+from treadle.cli.line import Ends, Line, open_line, workspace
+from treadle.errors import DaemonGone, DaemonUnreachable
 from treadle.folders import find_folders
-from treadle.runtime.runtime import Runtime
-from treadle.server.connection import Connection
-from treadle.server.log import start_log
+
+# A daemon that is restarted is there again within a second or two; one that is gone for good is
+# started by looking for it.
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 5.0
 
 OnEvent: TypeAlias = Callable[[str, dict[str, Any]], None]
 """Called with a notification's method and params. Contract: must not block; an OSError says that
@@ -41,36 +43,67 @@ class RemoteError(Exception):
 
 
 class Client:
-    """Asks one daemon; made by `local_client`."""
+    """Asks one daemon; made by `client_of` and `local_client`."""
 
     def __init__(self, on_event: OnEvent, on_request: OnRequest | None) -> None:
-        folders = find_folders()
-        start_log(folders, on_failure=lambda error: tell(f"treadle: no log: {error}"))
-        runtime = Runtime(folders)
         self._on_event = on_event
         self._on_request = on_request
         self._answering: dict[int, asyncio.Task[None]] = {}
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._last_id = 0
-        self._connection = Connection(
-            folders,
-            lambda: runtime,
-            send=self._take,
-            on_shutdown=runtime.close,
-        )
+        self._broken: DaemonGone | None = None
+        self._breaking: asyncio.Future[None] | None = None
+        self._line: Line
+
+    async def connect(self, *, own: bool, can: dict[str, bool]) -> None:
+        """Reach a daemon and say hello.
+
+        Args:
+            own: one in this very process.
+            can: what it may be asked and told, as `capabilities.experimental.treadle`.
+
+        Raises:
+            DaemonUnreachable, UnsafePlace: the shared one cannot be used.
+        """
+        self._own, self._can = own, can
+        self._line = await open_line(find_folders(), Ends(self._take, self._break), own=own)
+        self._broken = None
+        hello = {"capabilities": {"experimental": {"treadle": can}}, "rootUri": workspace()}
+        await self.request("initialize", hello)
+
+    async def reconnect(self) -> None:
+        """Reach the daemon again after it was gone, however long that takes.
+
+        Contract: to be cancelled by whoever waits no more.
+        """
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return await self.connect(own=self._own, can=self._can)
+            except DaemonUnreachable:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the daemon has, or may have, other clients."""
+        return self._line.is_shared
 
     async def request(self, method: str, params: dict[str, Any] | None = None) -> Any:
         """Send a request and return its result.
 
         Raises:
             RemoteError: it was answered with an error.
+            DaemonGone: the daemon has ended.
             OSError: what came meanwhile could not be told.
         """
+        if self._broken is not None:
+            raise self._broken
         self._last_id += 1
         answer = asyncio.get_running_loop().create_future()
         self._waiting[self._last_id] = answer
         message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
-        self._connection.receive(json.dumps(message).encode())
+        self._line.send(json.dumps(message).encode())
         return await answer
 
     async def pages(self, method: str, params: dict[str, Any]) -> AsyncIterator[Any]:
@@ -98,13 +131,21 @@ class Client:
         return next((each["model"] or "" for each in listed["agents"] if each["name"] == agent), "")
 
     async def leave(self) -> None:
-        """Shut the daemon down; what it tells of that is nobody's business any more."""
+        """Leave the daemon; what it tells of that is nobody's business any more."""
         self._on_event = lambda method, params: None
-        await self.request("shutdown")
+        await self._line.close()
         answering = list(self._answering.values())
         for task in answering:
             task.cancel()
         await asyncio.gather(*answering, return_exceptions=True)
+
+    async def broken(self) -> DaemonGone:
+        """Wait until the daemon is gone; return how that is told."""
+        if self._broken is None:
+            self._breaking = asyncio.get_running_loop().create_future()
+            await self._breaking
+        assert self._broken is not None
+        return self._broken
 
     def _take(self, body: bytes) -> None:
         message = json.loads(body)
@@ -138,7 +179,7 @@ class Client:
             except Exception as error:
                 reply = {"error": {"code": -32603, "message": str(error)}}
         message = {"jsonrpc": "2.0", "id": request["id"], **reply}
-        self._connection.receive(json.dumps(message).encode())
+        self._line.send(json.dumps(message).encode())
 
     def _withdraw(self, request_id: int) -> None:
         if (task := self._answering.get(request_id)) is not None:
@@ -150,19 +191,32 @@ class Client:
         except OSError as error:
             # As with a client that is gone: whoever waits stops waiting, and so leaves.
             self._on_event = lambda method, params: None
-            for answer in self._waiting.values():
-                if not answer.done():
-                    answer.set_exception(error)
+            self._fail(error)
+
+    def _break(self, gone: DaemonGone) -> None:
+        self._broken = gone
+        self._fail(gone)
+        for task in self._answering.values():
+            task.cancel()
+        if self._breaking is not None and not self._breaking.done():
+            self._breaking.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(error)
 
 
 @contextlib.asynccontextmanager
-async def local_client(
+async def client_of(
     on_event: OnEvent = lambda method, params: None,
     on_request: OnRequest | None = None,
     *,
+    own: bool,
     can_ask: bool = False,
+    stays: bool = False,
 ) -> AsyncIterator[Client]:
-    """Start a daemon on the person's own folders and connect to it; it shuts down at the end.
+    """Connect to a daemon, and leave it at the end.
 
     The current folder, if it is still there, is the client's workspace, so it is where an agent
     works that names no folder of its own.
@@ -170,21 +224,26 @@ async def local_client(
     Args:
         on_event: hears of notifications.
         on_request: is asked whether calls may run; where absent, none that asks may.
+        own: a daemon in this very process, on the person's own folders, and not the shared one.
         can_ask: it can be asked a model's questions too.
+        stays: its turns go on when it leaves.
+
+    Raises:
+        DaemonUnreachable, UnsafePlace: the shared one cannot be used.
     """
     client = Client(on_event, on_request)
-    answers = {"requestPermission": on_request is not None, "ask": can_ask}
-    capabilities = {"experimental": {"treadle": answers}}
-    hello = {"capabilities": capabilities, "rootUri": _current_folder()}
-    await client.request("initialize", hello)
+    can = {
+        "requestPermission": on_request is not None,
+        "ask": can_ask,
+        "cancelOnDisconnect": not stays,
+    }
+    await client.connect(own=own, can=can)
     try:
         yield client
     finally:
         await client.leave()
 
 
-def _current_folder() -> str | None:
-    try:
-        return Path.cwd().as_uri()
-    except FileNotFoundError:
-        return None
+def local_client() -> contextlib.AbstractAsyncContextManager[Client]:
+    """Start a daemon in this process for what reads alone; it shuts down at the end."""
+    return client_of(own=True)

@@ -20,6 +20,16 @@ _OUTCOMES = {
     "no": "deny",
 }
 
+# How a question is said to have ended, to those who did not answer it.
+SETTLED = {
+    "allow_once": "allowed, by another client",
+    "allow_session": "allowed for this session, by another client",
+    "deny": "denied, by another client",
+    "answered": "answered, by another client",
+    "unanswered": "nobody answered in time",
+    "withdrawn": "the question is moot by now",
+}
+
 # A screen's worth; whoever wants all of it says no and looks.
 _PREVIEW_LINES = 40
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import json
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from treadle.cli import exit_codes
-from treadle.cli.client import Client, RemoteError, local_client
+from treadle.cli.client import Client, RemoteError, client_of
 from treadle.cli.options import (
     DEFAULT_AGENT,
     DEFAULT_INSTANCE,
     AgentOption,
     InstanceOption,
     JsonOption,
+    NoDaemonOption,
 )
 from treadle.cli.person import AtTerminal
 from treadle.cli.streams import say, tell, to_json
@@ -32,6 +36,14 @@ EMBEDDED_NOTE = (
 )
 
 
+class WhenBusy(enum.Enum):
+    """What becomes of a prompt while a turn runs."""
+
+    queue = "queue"
+    reject = "reject"
+    steer = "steer"
+
+
 def prompt(
     text: Annotated[
         str | None,
@@ -40,10 +52,21 @@ def prompt(
     agent: AgentOption = DEFAULT_AGENT,
     instance: InstanceOption = DEFAULT_INSTANCE,
     as_json: JsonOption = False,
+    key: Annotated[
+        str | None,
+        typer.Option(help="Under which this runs once, however often it is said, also anew."),
+    ] = None,
+    when_busy: Annotated[
+        WhenBusy, typer.Option(help="While a turn runs: wait, be refused, or enter it.")
+    ] = WhenBusy.queue,
+    no_daemon: NoDaemonOption = False,
 ) -> None:
     """Say one thing to an agent; it remembers what was said to the same instance before."""
     said = text if text is not None and text != "-" else _standard_input()
-    raise typer.Exit(asyncio.run(_prompt(agent, instance, said, as_json)))
+    asked = {"agent": agent, "instance": instance, "prompt": said, "whenBusy": when_busy.value}
+    if key is not None:
+        asked["key"] = key
+    raise typer.Exit(asyncio.run(_prompt(asked, as_json=as_json, own=no_daemon)))
 
 
 def _standard_input() -> str:
@@ -53,24 +76,27 @@ def _standard_input() -> str:
     return sys.stdin.read().removesuffix("\n")
 
 
-async def _prompt(agent: str, instance: str, text: str, as_json: bool) -> int:
-    address = {"agent": agent, "instance": instance}
+async def _prompt(asked: dict[str, Any], *, as_json: bool, own: bool) -> int:
+    address = {name: asked[name] for name in ("agent", "instance")}
     show = _print_json if as_json else _print_event
     person = AtTerminal()
-    async with local_client(show, person.answer, can_ask=person.is_there) as client:
+    # A script that is killed takes its turn along, as one does that has a daemon of its own.
+    async with client_of(show, person.answer, own=own, can_ask=person.is_there) as client:
         async with _interrupts_cancel(client, address):
             try:
-                result = await client.request("session/prompt", {**address, "prompt": text})
+                if client.is_shared:
+                    _tell_where(await client.request("session/resume", address))
+                result = await client.request("session/prompt", asked)
             except RemoteError as error:
                 if as_json:
                     _print_json("error", error.error)
-                    return exit_codes.FAILED
+                    return exit_codes.of_error(error.reason)
                 raise
         if as_json:
             _print_json("result", result)
         else:
-            is_embedded = bool(result["text"]) and await client.model_of(agent) == "embedded"
-            _finish(result, embedded=is_embedded)
+            model = await client.model_of(address["agent"]) if result["text"] else ""
+            _finish(result, embedded=model == "embedded")
     return exit_codes.of_stop_reason(result["stopReason"])
 
 
@@ -90,6 +116,20 @@ async def _interrupts_cancel(client: Client, address: dict[str, str]) -> AsyncIt
     finally:
         signal.signal(signal.SIGINT, before)
         await asyncio.gather(*cancels)
+
+
+def _tell_where(opened: dict[str, Any]) -> None:
+    """Say where the session works, if that is not here: others watch it there."""
+    cwd = opened.get("cwd")
+    if cwd is not None and not _is_here(cwd):
+        tell(f"treadle: this session works in {cwd}, where others have it open")
+
+
+def _is_here(folder: str) -> bool:
+    try:
+        return Path(folder).samefile(os.curdir)
+    except OSError:
+        return False
 
 
 def _print_event(method: str, params: dict[str, Any]) -> None:

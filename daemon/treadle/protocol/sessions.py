@@ -68,7 +68,8 @@ class ResumedServer(WireStruct):
 class ResumeResult(WireStruct):
     """The session, open; `created` says that its thread is new.
 
-    `allowed` is what a person has allowed for as long as the session is open.
+    `allowed` is what a person has allowed for as long as the session is open; `cwd` is where its
+    tools work, if that is a folder.
     """
 
     created: bool
@@ -77,6 +78,7 @@ class ResumeResult(WireStruct):
     report: ResumeReport
     mcp: list[ResumedServer]
     allowed: list[str] = []
+    cwd: str | None = None
 
 
 class TextBlock(WireStruct, tag_field="type", tag="text"):

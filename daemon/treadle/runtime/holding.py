@@ -58,6 +58,7 @@ class Holding:
         respondent: whom its turns can ask.
         on_change: called when the thread's storage has changed.
         tell: told how the session's MCP servers are doing.
+        has_others: whether others than whoever asks watch the session.
 
     Attributes:
         opened: what is held.
@@ -74,7 +75,9 @@ class Holding:
         respondent: Respondent,
         on_change: Callable[[], None],
         tell: Callable[[ServerStatus], None],
+        has_others: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._has_others = has_others
         self.opened: Opened | None = None
         self.terms: Terms | None = None
         self._pair = pair
@@ -102,11 +105,16 @@ class Holding:
     async def open(self, options: SessionOptions, default_cwd: Path | None) -> Opened:
         """Open the session, or find it open with these options.
 
+        One that works in the folder of a client that is gone is opened anew in that of the one
+        that is here now; where others watch it, it stays where they know it.
+
         Raises:
             RequestFailed: it cannot be opened, or is open with other options.
         """
         if self.terms is not None:
             self.terms.require(options)
+            if self.terms.is_left_by(default_cwd) and self._may_move:
+                await self.close()
         if self.opened is None:
             terms = self.terms or Terms(options, default_cwd)
             self.opened = await asyncio.to_thread(
@@ -118,6 +126,12 @@ class Holding:
             messages = self.opened.thread.count
             logger.info("%s is open, with %d messages", shown(self._pair), messages)
         return self.opened
+
+    @property
+    def _may_move(self) -> bool:
+        if self._has_others() or self.storage != "ok":
+            return False
+        return self.opened is None or not self.opened.is_busy
 
     async def begin_as(self, copy: Callable[[], None], default_cwd: Path | None) -> Thread:
         """Open the session with a thread that is a copy of another one.

@@ -58,10 +58,20 @@ class Terms:
     """On what terms a pair is open: what the client asked for, and the folder it works in.
 
     They are fixed until the pair is closed, also while nothing is held for it.
+
+    Args:
+        options: what the client asked for.
+        cwd: where its tools work.
+        follows: that is the client's own folder, for an agent that works in one and names none.
     """
 
     options: SessionOptions
     cwd: Path | None
+    follows: bool = False
+
+    def is_left_by(self, folder: Path | None) -> bool:
+        """Whether a client that works in `folder` would have the session work elsewhere."""
+        return self.follows and None not in (folder, self.cwd) and folder != self.cwd
 
     def require(self, wanted: SessionOptions) -> None:
         """Refuse options other than those that are held to.
@@ -329,7 +339,8 @@ def open_session(
     )
     if thread.report.interrupted_turn is not None:
         end_interrupted_tasks(pair, services)
-    held = Terms(terms.options, place.cwd)
+    follows = definition.cwd is None and definition.sandbox == "local"
+    held = Terms(terms.options, place.cwd, follows)
     servers = SessionServers(services.mcp, pair.agent, tell)
     return Opened(
         pair, services, held, place, thread, respondent, servers, declared, settings.idle_seconds

@@ -153,6 +153,11 @@ class Outbox:
         """Whether anybody watches."""
         return bool(self._watchers)
 
+    @property
+    def watcher_count(self) -> int:
+        """How many watch."""
+        return len(self._watchers)
+
     def watch(self, watcher: Watcher, client: Client | None = None) -> None:
         """Hand every event from now on to `watcher`; watching twice changes nothing.
 

@@ -67,7 +67,14 @@ class Session:
             self._standing.announce()
 
         self._respondent = Respondent(pair, outbox.audience, announce)
-        self._held = Holding(pair, services, self._respondent, announce, tell=self.outbox.emit)
+        self._held = Holding(
+            pair,
+            services,
+            self._respondent,
+            announce,
+            tell=self.outbox.emit,
+            has_others=lambda: self.outbox.watcher_count > 1,
+        )
         self._compactions = Compactions(services, self._held, self.outbox, announce)
         self._standing = Standing(
             self.outbox, self._held, self._turns, self._compactions, self._respondent
@@ -106,6 +113,12 @@ class Session:
     def at_present(self) -> Present:
         """What it does and holds now."""
         return self._standing.at_present
+
+    @property
+    def cwd(self) -> Path | None:
+        """Where its tools work; None where that is no folder of the disk."""
+        terms = self._held.terms
+        return terms.cwd if terms else None
 
     @property
     def thread(self) -> Thread | None:

@@ -150,6 +150,7 @@ def resume_result(
     created: bool,
     servers: Sequence[ServerStatus] = (),
     allowed: Sequence[str] = (),
+    cwd: Path | None = None,
 ) -> ResumeResult:
     """Answer whoever opened a session."""
     return ResumeResult(
@@ -159,6 +160,7 @@ def resume_result(
         report=resume_report(thread),
         mcp=resumed_servers(servers),
         allowed=[_beginning(text) for text in allowed],
+        cwd=None if cwd is None else str(cwd),
     )
 
 

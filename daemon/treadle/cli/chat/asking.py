@@ -30,6 +30,7 @@ class Asking:
         self._face = face
         self._activity = activity
         self._one_at_a_time = asyncio.Lock()
+        self._shown: set[int] = set()  # questions that were put here and have no answer of ours
         self._meaning: Callable[[str], str | None] = lambda text: None
         self._open: asyncio.Future[str] | None = None
 
@@ -39,10 +40,23 @@ class Asking:
             self._show(permission.refused(params))
             return {"outcome": "deny"}
         async with self._one_at_a_time:
-            if method == permission.PERMISSION:
-                words = f"{permission.wanted(params)}\n{permission.how_to_answer(params)}"
-                return {"outcome": await self._ask(words, PERMISSION_HINT, permission.outcome_of)}
-            return {"answers": await self._answers(params["questions"])}
+            self._shown.add(params["question"])
+            result = await self._answered(method, params)
+            self._shown.discard(params["question"])
+            return result
+
+    def settled(self, params: dict[str, Any]) -> None:
+        """Say how a question ended that was put here and that somebody else has answered."""
+        if params["id"] in self._shown:
+            self._shown.discard(params["id"])
+            told = permission.SETTLED.get(params["outcome"], params["outcome"])
+            self._face.show(Note(told))
+
+    async def _answered(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if method == permission.PERMISSION:
+            words = f"{permission.wanted(params)}\n{permission.how_to_answer(params)}"
+            return {"outcome": await self._ask(words, PERMISSION_HINT, permission.outcome_of)}
+        return {"answers": await self._answers(params["questions"])}
 
     def take(self, text: str) -> bool:
         """Take the person's words as the answer to the open question, if they are one."""

@@ -26,13 +26,13 @@ from treadle.folders import find_folders
 DRAFT_SECONDS = 1.0
 
 
-async def chat_at_terminal(agent: str, instance: str) -> int:
+async def chat_at_terminal(agent: str, instance: str, *, own: bool) -> int:
     """Chat with one session, and with those that the person goes to; return the exit code.
 
     Raises:
         RemoteError: the session cannot be opened.
     """
-    return await _Chat(find_folders().data).run(agent, instance)
+    return await _Chat(find_folders().data).run(agent, instance, own=own)
 
 
 class _Chat:
@@ -46,10 +46,10 @@ class _Chat:
         self._draft: Draft
         self._face = Terminal(History(data), self._keys, self._end, self._typed)
 
-    async def run(self, agent: str, instance: str) -> int:
+    async def run(self, agent: str, instance: str, *, own: bool) -> int:
         try:
             with signals(self._interrupt, self._end) as self._bound, warnings_told(self._warn):
-                async with conversation_with(self._face, agent, instance) as self._chat:
+                async with conversation_with(self._face, agent, instance, own=own) as self._chat:
                     return await self._converse(self._chat)
         finally:
             if self._chat is not None:
@@ -67,7 +67,7 @@ class _Chat:
         finally:
             keeping.cancel()
             if chat.activity.is_turn:
-                self._face.show(Note("ending the turn; what was said is kept"))
+                self._face.show(Note(chat.what_leaving_means))
             self._face.stop()
             with contextlib.suppress(EOFError):
                 await screen

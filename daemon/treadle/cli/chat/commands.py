@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 # What `/read` shows when it is not told how many.
 READ_MESSAGES = 10
+# A conversation of more is rewound by `treadle call session/rewind`.
+REWOUND_MESSAGES = 500
+# What a person goes back to is one of the last things that were said.
+LISTED_PROMPTS = 10
 # A list that is longer scrolls away; `treadle sessions list` has all of it.
 LISTED_SESSIONS = 40
 
@@ -136,6 +140,51 @@ async def _compact(chat: Conversation, words: list[str]) -> None:
         chat.face.show(Note(told))
 
 
+async def _rewind(chat: Conversation, words: list[str]) -> None:
+    if len(words) > 1 or (words and not words[0].isdecimal()):
+        raise UsageError("/rewind takes how many of your prompts to take back, such as /rewind 1")
+    messages = await chat.last_messages(REWOUND_MESSAGES)
+    said = [place for place, one in enumerate(messages) if one["role"] == "user"]
+    if not said:
+        chat.face.show(Note("nothing was said here yet"))
+    elif not words:
+        newest = [messages[place]["content"] for place in reversed(said[-LISTED_PROMPTS:])]
+        lines = [f"{number}  {wording.line_of(one)}" for number, one in enumerate(newest, 1)]
+        told = "/rewind N takes back the prompt of that number and all that came after it"
+        chat.face.show(Listing("\n".join([*lines, "", told])))
+    else:
+        await _take_back(chat, messages, said, int(words[0][:9]))
+
+
+async def _take_back(
+    chat: Conversation, messages: list[dict[str, Any]], said: list[int], number: int
+) -> None:
+    """End the conversation before the prompt that is `number` prompts back, from 1.
+
+    Raises:
+        UsageError: there are not so many, or a turn runs.
+    """
+    if not 0 < number <= len(said):
+        raise UsageError(f"/rewind takes a number from 1 to {len(said)}")
+    if chat.activity.is_turn:
+        raise UsageError("a turn runs here; cancel it with Ctrl-C, or let it end, then /rewind")
+    place = said[-number]
+    before = [one["ordinal"] for one in messages[:place] if one.get("ordinal") is not None]
+    left = await chat.ask_here("session/rewind", to=before[-1] if before else -1)
+    taken = wording.line_of(messages[place]["content"])
+    told = f"{wording.count(left['messages'], 'message')} left; taken back from: {taken}"
+    chat.face.show(Note(told))
+
+
+async def _fork(chat: Conversation, words: list[str]) -> None:
+    if len(words) != 1:
+        raise UsageError("/fork takes the name of the new session, such as /fork plan-b")
+    if chat.activity.is_turn:
+        raise UsageError("a turn runs here; cancel it with Ctrl-C, or let it end, then /fork")
+    await chat.ask_here("session/fork", into=words[0])
+    await chat.go_to(chat.address["agent"], words[0])
+
+
 async def _close(chat: Conversation, words: list[str]) -> None:
     closed = (await chat.ask_here("session/close"))["closed"]
     told = "closed; the next word opens it again" if closed else "it is closed already"
@@ -182,6 +231,8 @@ COMMANDS = (
         _compact,
         takes_text=True,
     ),
+    Command("/rewind [N]", "take back your last N prompts; without N, list them", _rewind),
+    Command("/fork INSTANCE", "go on in a copy of this session", _fork),
     Command("/mcp", "the agent's MCP servers, and how they are doing", _mcp),
     Command("/prompts", "what those have ready; /SERVER__PROMPT [WORDS] says one", _prompts),
     Command("/close", "give the session back; the next word opens it again", _close),

@@ -19,8 +19,9 @@ from treadle.cli.chat.hearing import Hearing
 from treadle.cli.chat.items import Face, Note, Said
 from treadle.cli.chat.remembered import items_of, last_exchange
 from treadle.cli.chat.usage import UsageError
-from treadle.cli.client import Client, RemoteError, local_client
+from treadle.cli.client import Client, RemoteError, client_of
 from treadle.cli.prompt import EMBEDDED_NOTE
+from treadle.errors import DaemonGone
 
 # The last exchange is shown when a session opens: so many messages hold one with a few tools.
 SHOWN_MESSAGES = 8
@@ -46,6 +47,9 @@ class Conversation:
         self.asking = Asking(face, self.activity)
         self.unsent: list[str] = []  # prompts whose turn never began
         self.left: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._heard: dict[str, Any] = {}  # how far, of the session that we are in
+        self._is_opening = False
+        self._at_stake: list[str] = []  # what was said as the daemon went away
         self._client = client
         self._tasks: set[asyncio.Task[None]] = set()
         self._noted_embedded = False
@@ -88,6 +92,9 @@ class Conversation:
         self.activity.prompt_begins()
         try:
             result = await self.ask_here("session/prompt", prompt=prompt)
+        except DaemonGone:
+            self._at_stake.append(typed)
+            raise
         finally:
             self.activity.prompt_ends()
         if result.get("messages") is None:
@@ -119,20 +126,73 @@ class Conversation:
             RemoteError: it cannot be opened.
         """
         self.activity.now("opening")
+        self._is_opening = True
         try:
             opened = await self.ask_here("session/resume")
             self.activity.model = await self._client.model_of(self.address["agent"])
             recent = []
             if self.face.interactive and opened["thread"]["messages"]:
                 recent = await self.last_messages(SHOWN_MESSAGES)
+            seen = await self.ask_here("session/attach")
         finally:
+            self._is_opening = False
             self.activity.rest()
-        for item in items_of(last_exchange(recent)):
+        self._heard = {"since": seen["seq"], "epoch": seen["epoch"]}
+        snapshot = seen["snapshot"]
+        turn = snapshot.get("turn")
+        before = [message for message in recent if turn is None or message.get("turn") != turn]
+        for item in items_of(last_exchange(before)):
             self.face.show(item)
         for line in wording.mended(opened["report"]):
             self.face.show(Note(line, "warning"))
         if self.face.interactive:
             self.face.show(Note(wording.where_it_was(opened)))
+        self._join(snapshot)
+
+    def _join(self, snapshot: dict[str, Any]) -> None:
+        """Show the turn that runs, if one does, as far as it is."""
+        if "turn" not in snapshot:
+            return
+        for item in items_of(snapshot["messages"]):
+            self.face.show(item)
+        for part in snapshot["said"]:
+            self.hearing.take("session/delta", part)
+        self.hearing.take("session/state", {"state": snapshot["state"]})
+
+    async def stay_connected(self) -> None:
+        """Come back to the daemon whenever it goes away; what was missed is then shown."""
+        while True:
+            gone = await self._client.broken()
+            self.face.show(Note(gone.message, "warning"))
+            self.activity.turn_runs(False)
+            self.activity.now("connecting again")
+            await self._client.reconnect()
+            self.activity.rest()
+            await self._guarded(self._resume())
+
+    async def _resume(self) -> None:
+        """Open the session anew, and find out what became of what was said last."""
+        await self.ask_here("session/resume")
+        seen = await self.ask_here("session/attach", **self._heard)
+        self._heard = {"since": seen["seq"], "epoch": seen["epoch"]}
+        self.face.show(Note("connected again; the thread is whole"))
+        at_stake, self._at_stake = self._at_stake, []
+        if not at_stake:
+            return
+        kept = [message["content"] for message in await self.last_messages(SHOWN_MESSAGES)]
+        for typed in at_stake:
+            if typed in kept:
+                self.face.show(Note("the turn was interrupted; what you said is kept"))
+            else:
+                self.unsent.append(typed)
+                self.face.show(Note(f"this was not sent, say it again: {typed}", "warning"))
+
+    @property
+    def what_leaving_means(self) -> str:
+        """What becomes of the turn that runs when the chat is left."""
+        if self._client.is_shared:
+            return "the turn goes on without you; `treadle chat` or `treadle watch` shows it"
+        return "ending the turn; what was said is kept"
 
     async def go_to(self, agent: str, instance: str) -> None:
         """Go to another session; the one before is given back once the other is open.
@@ -148,7 +208,9 @@ class Conversation:
             self.activity.address = before
             raise
         if before != self.address:
-            await self._client.request("session/close", before)
+            # Others may be in it, or a turn of it may be running.
+            leave = "session/detach" if self._client.is_shared else "session/close"
+            await self._client.request(leave, before)
 
     def submit(self, text: str) -> None:
         """Take what the person entered: a command, or words for the agent."""
@@ -203,7 +265,16 @@ class Conversation:
         What has no instance is about all sessions of the agent: of servers that they share.
         """
         about = {"instance": self.address["instance"], **params}
-        if all(about.get(key) == value for key, value in self.address.items()):
+        if any(about.get(key) != value for key, value in self.address.items()):
+            return
+        if method.startswith("session/"):
+            if self._is_opening:
+                return  # what is shown once it is open holds that already
+            if "seq" in params:
+                self._heard["since"] = params["seq"]
+        if method == "session/settled":
+            self.asking.settled(params)
+        else:
             self.hearing.take(method, params)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -217,6 +288,8 @@ class Conversation:
             await work
         except RemoteError as error:
             self.hearing.tell_error(error.error)
+        except DaemonGone:
+            self.hearing.count(exit_codes.FAILED)  # which is told where it is mended
         except UsageError as error:
             self.hearing.count(exit_codes.USAGE)
             self.face.show(Note(str(error), "error"))
@@ -245,13 +318,35 @@ class Conversation:
 
 
 @contextlib.asynccontextmanager
-async def conversation_with(face: Face, agent: str, instance: str) -> AsyncIterator[Conversation]:
-    """Start a daemon and a conversation with it; at the end both have come to rest."""
-    async with local_client(
-        lambda method, params: chat.take(method, params),
-        lambda method, params: chat.asking.answer(method, params),
-        can_ask=face.interactive,
+async def conversation_with(
+    face: Face, agent: str, instance: str, *, own: bool
+) -> AsyncIterator[Conversation]:
+    """Connect to a daemon and begin a conversation; at the end the client has come to rest.
+
+    Args:
+        face: shows it.
+        agent: whom to talk to.
+        instance: in which session.
+        own: the daemon is one in this process, and comes to rest too.
+    """
+    chat: Conversation | None = None
+
+    def take(method: str, params: dict[str, Any]) -> None:
+        if chat is not None:
+            chat.take(method, params)
+
+    async def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        assert chat is not None
+        return await chat.asking.answer(method, params)
+
+    # A person who leaves finds the turn again; a pipe's end is the end of what it began.
+    async with client_of(
+        take, answer, own=own, can_ask=face.interactive, stays=face.interactive
     ) as client:
         chat = Conversation(client, agent, instance, face)
-        yield chat
+        staying = asyncio.create_task(chat.stay_connected())
+        try:
+            yield chat
+        finally:
+            staying.cancel()
     await chat.settle()

@@ -17,6 +17,7 @@ from treadle.cli.chat.items import (
     Face,
     Note,
     Returned,
+    Said,
     SpeechEnded,
     Spoke,
     Thought,
@@ -83,6 +84,10 @@ class Hearing:
         elif self._state == "waiting" and state == "running":
             self._activity.now("running")
         self._state = state
+
+    def _on_said(self, params: dict[str, Any]) -> None:
+        self._end_speech()
+        self._face.show(Said(params["text"]))
 
     def _on_delta(self, params: dict[str, Any]) -> None:
         if params["kind"] == "reasoning":
@@ -177,6 +182,7 @@ class Hearing:
 # What is not here says nothing to a person who looks on.
 _HANDLERS = {
     "session/state": Hearing._on_state,
+    "session/said": Hearing._on_said,
     "session/delta": Hearing._on_delta,
     "session/toolCall": Hearing._on_tool_call,
     "session/toolResult": Hearing._on_tool_result,

@@ -27,8 +27,6 @@ from treadle.sanitise import clean, clean_line
 SAID_LINES = 8
 # Enough of a tool's result to see what it is about.
 RESULT_LINES = 4
-# Some four lines of a usual terminal, which wraps them.
-RESULT_LINE_CHARACTERS = 300
 # Marks of Markdown go, and here and there the language of a code block; the words have to stay.
 LEAST_SHARE = 0.5
 # Rendering less than this makes no sense, and rich fails where nothing is left of a line.
@@ -132,15 +130,31 @@ def _renderable(item: Item) -> RenderableType:
         case Called(name, arguments):
             line = Text("• ", "dim")
             line.append(clean_line(name), "bold")
-            shown = clean_line(wording.arguments(arguments))
-            return line.append(f"  {shown}", "dim") if shown else line
+            changed = wording.fold_changes(wording.changes(name, arguments))
+            only = {"path": arguments.get("path")} if changed else arguments
+            shown = clean_line(wording.arguments(only))
+            line = line.append(f"  {shown}", "dim") if shown else line
+            return Group(line, _indented(_diff(changed))) if changed else line
         case Returned():
             return _result(item)
         case Note(text, tone):
+            if tone == "warning" and "\n  @@" in text:
+                return Group(*_diff(text.split("\n"), _NOTE_STYLES[tone]))
             return Text(clean(text), _NOTE_STYLES[tone])
         case Listing(text):
             return Text(clean(text))
     raise AssertionError(f"speech is shown by blocks: {item}")
+
+
+def _diff(lines: list[str], otherwise: str = "dim") -> list[Text]:
+    """Colour the lines of a change as everybody does."""
+    return [Text(clean(line), _diff_style(line.strip(" "), otherwise)) for line in lines]
+
+
+def _diff_style(line: str, otherwise: str) -> str:
+    if line.startswith(("+++", "---", "@@")):
+        return "dim"
+    return {"+": "green", "-": "red"}.get(line[:1], otherwise)
 
 
 def _thought(thought: Thought) -> RenderableType:
@@ -152,7 +166,7 @@ def _thought(thought: Thought) -> RenderableType:
 
 def _result(result: Returned) -> RenderableType:
     head = wording.result_head(clean_line(result.name), result.ok, result.truncated, result.seconds)
-    content = wording.fold(clean(result.content), RESULT_LINES, RESULT_LINE_CHARACTERS)
+    content = wording.fold(clean(result.content), RESULT_LINES, wording.RESULT_LINE_CHARACTERS)
     lines = [Text(head, "dim" if result.ok else "red")]
     lines += [Text(line, "dim") for line in content if line]
     return _indented(lines)

@@ -45,7 +45,7 @@ RESULT_LINE_CHARACTERS = 200
 _MARK = "> "
 
 
-async def chat_in_lines(agent: str, instance: str) -> int:
+async def chat_in_lines(agent: str, instance: str, *, own: bool) -> int:
     """Chat with one session by lines; return the exit code of the worst that happened.
 
     Raises:
@@ -54,7 +54,7 @@ async def chat_in_lines(agent: str, instance: str) -> int:
     """
     face = Plain(interactive=sys.stdin.isatty())
     prompts = Prompts()
-    async with conversation_with(face, agent, instance) as chat:
+    async with conversation_with(face, agent, instance, own=own) as chat:
 
         def end() -> None:
             chat.leave(exit_codes.INTERRUPTED)
@@ -222,7 +222,9 @@ def _beside(item: Item) -> str:
             head = f"[{wording.thought(text, seconds)}]"
             return f"{head}\n{clean(text).strip()}" if in_full else head
         case Called(name, arguments):
-            return f"[{clean_line(f'{name} {wording.arguments(arguments)}')}]"
+            head = f"[{clean_line(f'{name} {wording.arguments(arguments)}')}]"
+            changed = wording.fold_changes(wording.changes(name, arguments))
+            return "\n".join([head, *(f"  {clean_line(line)}" for line in changed)])
         case Returned():
             return _result(item)
     raise AssertionError(f"not for standard error: {item}")

@@ -5,6 +5,7 @@ Owns the words. Refuses to know where they are shown; text of others goes throug
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping
 from datetime import datetime
@@ -16,6 +17,13 @@ ARGUMENTS_CHARACTERS = 60
 # A line of a person's own words is cut late: a paragraph is often one line.
 LINE_CHARACTERS = 1000
 
+
+# What was said is known to who said it; its beginning says which it was.
+LISTED_CHARACTERS = 70
+
+# Enough of a change to see what it is about; approvals show more.
+CHANGE_LINES = 12
+RESULT_LINE_CHARACTERS = 300
 
 # Two lines of the usual width: an error is read, what follows it is for `treadle mcp check`.
 ONE_LINE_CHARACTERS = 160
@@ -48,6 +56,42 @@ def arguments(given: Mapping[str, Any], limit: int = ARGUMENTS_CHARACTERS) -> st
     """Show a call's arguments in one line of at most `limit` characters."""
     shown = ", ".join(f"{name}: {_value(value)}" for name, value in given.items())
     return shorten(shown, limit)
+
+
+def line_of(content: Any) -> str:
+    """Return what a message says, on one line."""
+    text = content if isinstance(content, str) else _words_of(content)
+    return shorten(" ".join(text.split()), LISTED_CHARACTERS)
+
+
+def _words_of(blocks: Any) -> str:
+    texts = [block.get("text", "") for block in blocks if isinstance(block, dict)]
+    return " ".join(filter(None, texts)) or "(no words)"
+
+
+def changes(name: str, arguments: Mapping[str, Any]) -> list[str]:
+    """Show what a call would change in a file, a line for each line of it, as diffs do.
+
+    Args:
+        name: the tool's.
+        arguments: what the model gave it, which may be anything.
+    """
+    if name == "write" and isinstance(text := arguments.get("content"), str):
+        return [f"+{line}" for line in text.rstrip("\n").split("\n")]
+    edits = arguments.get("edits") if name == "edit" else None
+    lines: list[str] = []
+    for edit in edits if isinstance(edits, list) else []:
+        if isinstance(edit, Mapping):
+            old, new = (str(edit.get(key, "")).rstrip("\n").split("\n") for key in ("old", "new"))
+            diff = difflib.unified_diff(old, new, n=2, lineterm="")
+            # The first three are names and places, which nobody knows before it is done.
+            lines += list(diff)[3:]
+    return lines
+
+
+def fold_changes(lines: list[str]) -> list[str]:
+    """Keep as many lines of a change as a person reads in passing."""
+    return fold("\n".join(lines), CHANGE_LINES, RESULT_LINE_CHARACTERS) if lines else []
 
 
 def shorten(text: str, limit: int) -> str:

@@ -72,6 +72,7 @@ async def resume(params: ResumeParams, peer: Peer) -> ResumeResult:
         created=created,
         servers=session.mcp_statuses(),
         allowed=session.allowed,
+        cwd=session.cwd,
     )
 
 

@@ -30,7 +30,9 @@ async def fork(params: ForkParams, peer: Peer) -> ResumeResult:
     copy = peer.runtime.copier(source, into, params.at)
     session = peer.session(into)
     thread = await session.begin_as(copy, peer.default_cwd)
-    return resume_result(thread, session.state, created=True, servers=session.mcp_statuses())
+    return resume_result(
+        thread, session.state, created=True, servers=session.mcp_statuses(), cwd=session.cwd
+    )
 
 
 @handles("session/rewind")
