@@ -240,7 +240,7 @@ class WrongTurn(RequestFailed):
 
 
 class Overloaded(RequestFailed):
-    """A bound of the daemon is reached; try again later."""
+    """A bound of the daemon is reached; `retry_after_seconds` guesses when that is over."""
 
     reason = "overloaded"
 

@@ -36,6 +36,9 @@ MOST_RETRIES = 10
 
 # A century, and more threads than a folder holds well: beyond that it is a slip of the finger.
 MOST_DAYS = 36_500
+
+# A terabyte: whoever means more means no bound.
+MOST_MEGABYTES = 1 << 20
 MOST_THREADS = 10_000_000
 
 Durability: TypeAlias = Literal["file", "memory"]
@@ -61,11 +64,24 @@ class SessionSettings:
     Args:
         idle_seconds: an open session that did nothing for so long is dropped from memory.
         turns_in_flight: turns that run at once; more would make providers slow everyone down.
+        queued_prompts: prompts that wait in one session; one more is refused.
+        queued_prompts_overall: prompts that run or wait in all sessions.
+        queued_megabytes: what those may hold in memory.
+        open_sessions: sessions that are open at once.
+        held_sessions: those of them that rest and keep their thread in memory.
+        memory_megabytes: where the process takes more, sessions that rest are let go, and while
+            that does not help, prompts are refused; 0 for no such bound.
         durability: whether threads are files or live only as long as the daemon.
     """
 
     idle_seconds: float = 1800.0
     turns_in_flight: int = 8
+    queued_prompts: int = 1000
+    queued_prompts_overall: int = 10_000
+    queued_megabytes: int = 256
+    open_sessions: int = 10_000
+    held_sessions: int = 256
+    memory_megabytes: int = 4096
     durability: Durability = "file"
 
 
@@ -160,6 +176,12 @@ _TABLES: dict[str, dict[str, checks.Check]] = {
     "sessions": {
         "idle_seconds": checks.seconds,
         "turns_in_flight": checks.count,
+        "queued_prompts": checks.count,
+        "queued_prompts_overall": checks.count,
+        "queued_megabytes": checks.count,
+        "open_sessions": checks.count,
+        "held_sessions": checks.count,
+        "memory_megabytes": checks.whole(0, MOST_MEGABYTES),
         "durability": checks.choice(*get_args(Durability)),
     },
     "retention": {

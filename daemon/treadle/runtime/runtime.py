@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from treadle.errors import ShuttingDown, UnknownSession
+from treadle.errors import Overloaded, ShuttingDown, UnknownSession
 from treadle.folders import Folders
 from treadle.runtime.agent_watch import AgentWatch
 from treadle.runtime.census import Census, census
@@ -31,6 +31,10 @@ from treadle.thread.reading import Reading
 from treadle.thread.thread import Thread
 
 logger = logging.getLogger(__name__)
+
+# How far the numbers of closed sessions went is kept for so many; all others begin above those of
+# the ones that were forgotten, so that no number is used twice.
+REMEMBERED_SESSIONS = 10_000
 
 # The pages of one list are asked for right after each other.
 LISTED_SECONDS = 5.0
@@ -58,6 +62,7 @@ class Runtime:
         self.services = Services(folders)
         self._sessions: dict[Pair, Session] = {}
         self._last_seqs: dict[Pair, int] = {}
+        self._seq_floor = 0  # no number of a session that is not among them was higher
         self._outboxes: dict[Pair, Outbox] = {}  # watched, of sessions that are not live
         self._kept = Kept()
         # Tells this daemon's life from another's, in which the same numbers mean other events.
@@ -79,10 +84,16 @@ class Runtime:
 
         Raises:
             ShuttingDown: the daemon is on its way out.
+            Overloaded: too many sessions are open.
         """
         if self._closing:
             raise ShuttingDown("the daemon is shutting down; start another one")
         if pair not in self._sessions:
+            most = self.services.admission.settings.open_sessions
+            if len(self._sessions) >= most:
+                raise Overloaded(
+                    f"{most} sessions are open; close some of them", retry_after_seconds=1.0
+                )
             outbox = self.outbox(pair)
             self._outboxes.pop(pair, None)
             self._sessions[pair] = Session(pair, self.services, outbox, self._forget)
@@ -100,7 +111,7 @@ class Runtime:
         if (session := self._sessions.get(pair)) is not None:
             return session.outbox
         if pair not in self._outboxes:
-            seq = self._last_seqs.pop(pair, 0)
+            seq = self._last_seqs.pop(pair, self._seq_floor)
             self._outboxes[pair] = Outbox(pair, seq, self._kept)
         return self._outboxes[pair]
 
@@ -119,7 +130,9 @@ class Runtime:
         outbox, session = self.outbox(pair), self.find(pair)
         if session is None:
             return snapshot(outbox, StateChanged("closed", 0))
-        return snapshot(outbox, session.standing, session.running_turn, session.thread)
+        now = session.at_present
+        told = StateChanged(now.state, now.queued, now.storage)
+        return snapshot(outbox, told, now.turn, session.thread)
 
     async def summaries(
         self,
@@ -279,6 +292,9 @@ class Runtime:
         """Keep of a session that nobody watches how far its numbers went."""
         outbox.forget()
         self._last_seqs[outbox.pair] = outbox.last_seq
+        if len(self._last_seqs) > REMEMBERED_SESSIONS:
+            oldest = next(iter(self._last_seqs))
+            self._seq_floor = max(self._seq_floor, self._last_seqs.pop(oldest))
 
 
 def _updated_ns(stored: Listed | None, thread: Thread | None) -> int:

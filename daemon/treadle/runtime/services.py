@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from treadle.agents.catalogue import Catalogue
+from treadle.agents.config import SessionSettings
 from treadle.folders import Folders
 from treadle.mcp.pool import Pool
 from treadle.models.provider import Models
+from treadle.runtime.admission import Admission
 from treadle.runtime.expiry import Expiry
 from treadle.runtime.outbox import Pair
+from treadle.runtime.resting import Resting
 from treadle.thread.thread import Thread
 
 
@@ -22,6 +25,8 @@ class Services:
         tasks: which of those are tasks', and of which session.
         expiry: deletes threads whose time has come.
         mcp: the MCP servers of all sessions.
+        resting: the sessions that are held and do nothing.
+        admission: bounds on what waits.
     """
 
     def __init__(self, folders: Folders) -> None:
@@ -33,6 +38,8 @@ class Services:
         self.expiry = Expiry(folders.data, self.catalogue)
         self.mcp = Pool(folders)
         self._turn_slots: asyncio.Semaphore | None = None
+        self.resting = Resting(SessionSettings().held_sessions)
+        self.admission = Admission(self.resting.relieve)
 
     def forget(self, pair: Pair) -> Thread | None:
         """Forget a thread that is kept in memory, and those of its tasks; return it."""
@@ -56,4 +63,6 @@ class Services:
             self._turn_slots = self._turn_slots or asyncio.Semaphore(
                 config.sessions.turns_in_flight
             )
+            self.admission.settings = config.sessions
+            self.resting.most = config.sessions.held_sessions
         return self._turn_slots

@@ -1,15 +1,14 @@
 """A session: the one live object of a pair, with its lane, its turns and its events.
 
 Every change to it happens in its lane; cancel, close and read never wait behind a turn.
-Owns which turn a prompt gets, and when the session is forgotten. Refuses to know how a turn runs
-(`turn_runner`), what a key came to (`keys`) and what is held while it is open (`holding`).
+Owns which turn a prompt gets. Refuses to know how a turn runs (`turn_runner`), what a key came to
+(`keys`), what is held while it is open (`holding`), and when that is let go (`rest`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,9 +23,10 @@ from treadle.runtime.holding import Closed, Holding
 from treadle.runtime.keys import Keys, digest_of
 from treadle.runtime.lane import Job, Lane
 from treadle.runtime.opened import Terms
-from treadle.runtime.outbox import Outbox, Pair, State, StateChanged
+from treadle.runtime.outbox import Outbox, Pair, State
 from treadle.runtime.prompt import Outcome, Prompt, Steered, told_to_others
 from treadle.runtime.respondent import Respondent
+from treadle.runtime.rest import Rest
 from treadle.runtime.services import Services
 from treadle.runtime.standing import Present, Standing
 from treadle.runtime.turn_in_flight import StopCause, TurnInFlight
@@ -60,8 +60,7 @@ class Session:
     ) -> None:
         self.pair = pair
         self.outbox = outbox
-        self._on_rest = on_rest
-        self._turns = TurnQueue()
+        self._turns = TurnQueue(services.admission)
 
         def announce() -> None:
             self._standing.announce()
@@ -89,25 +88,14 @@ class Session:
             self._standing,
             self._respondent,
         )
-        self._lane = Lane(on_told=self._standing.announce, on_empty=self._rest)
-        self._visitors = 0  # calls that look for their place in the lane
-        self._idling: asyncio.TimerHandle | None = None
+        self._rest = Rest(self._held, outbox, services.resting, lambda: on_rest(self))
+        self._lane = Lane(on_told=self._standing.announce, on_empty=self._rest.begin)
+        self._rest.lane = self._lane
 
     @property
     def state(self) -> State:
         """What the session does now."""
         return self._standing.state
-
-    @property
-    def standing(self) -> StateChanged:
-        """What it does now, as its watchers are told."""
-        return self._standing.now
-
-    @property
-    def running_turn(self) -> int | None:
-        """The number of the turn that runs, if one does."""
-        running = self._turns.running
-        return running.number if running else None
 
     @property
     def at_present(self) -> Present:
@@ -216,7 +204,7 @@ class Session:
             OptionsDiffer: it is to enter a turn of a session that is open with other options.
             TreadleError: the turn ended with an error.
         """
-        with self._visit():
+        with self._rest.visit():
             before = await self._keys.find(prompt)
             if isinstance(before, Outcome):
                 tell_whole(prompt, before)
@@ -250,7 +238,7 @@ class Session:
             WrongTurn: another turn runs.
             TreadleError: the thread cannot be opened.
         """
-        with self._visit():
+        with self._rest.visit():
             if expected_turn is not None:
                 self._turns.require_running(expected_turn)
             while (turn := self._turns.open) is None and (first := self._turns.opening):
@@ -273,7 +261,7 @@ class Session:
         Returns:
             Whether it was there and has ended.
         """
-        with self._visit():
+        with self._rest.visit():
             found = self._turns.find(prompt)
         return await self._stop(*found) if found else False
 
@@ -369,12 +357,16 @@ class Session:
         return turn
 
     def _begin(self, prompt: Prompt) -> TurnInFlight:
-        """Give a prompt a turn at the end of the lane."""
+        """Give a prompt a turn at the end of the lane.
+
+        Raises:
+            Overloaded: too much waits already.
+        """
         turn = TurnInFlight()
         if prompt.key is not None:
             # As long as it may turn out that nothing is to run, nothing may enter it.
             turn.inbox.seal()
-        self._turns.add(turn, prompt, self._submit(lambda: self._runner.run(prompt, turn)))
+        self._turns.add(turn, prompt, lambda: self._submit(lambda: self._runner.run(prompt, turn)))
         if len(self._turns) > 1:
             self._standing.announce()
         return turn
@@ -396,8 +388,7 @@ class Session:
         return True
 
     def _submit(self, work: Callable[[], Awaitable[T]]) -> Job[T]:
-        if self._idling is not None:
-            self._idling.cancel()
+        self._rest.end()
         return self._lane.submit(work)
 
     async def _do(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -408,31 +399,3 @@ class Session:
         except asyncio.CancelledError:
             self._lane.withdraw(job)
             raise
-
-    @contextmanager
-    def _visit(self) -> Iterator[None]:
-        """Be here while a call looks for its place; be forgotten if it came to nothing."""
-        self._visitors += 1
-        try:
-            yield
-        finally:
-            self._visitors -= 1
-            if self._lane.is_idle and self._held.opened is None:
-                self._rest()
-
-    async def _evict(self) -> None:
-        await self._held.evict()
-        if self._held.opened is None:
-            self.outbox.forget()
-
-    def _rest(self) -> None:
-        """Be forgotten once closed; what stays open unused for long is held no longer.
-
-        Nobody sees that: its terms stay, and the next prompt gets the rest from the file.
-        """
-        if self._held.opened is not None:
-            self._idling = asyncio.get_running_loop().call_later(
-                self._held.opened.idle_seconds, lambda: self._lane.submit(self._evict)
-            )
-        elif self._held.terms is None and not self._visitors:
-            self._on_rest(self)

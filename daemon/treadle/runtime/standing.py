@@ -20,6 +20,7 @@ class Present:
 
     Args:
         state: what it does.
+        turn: the number of the turn that runs, if one does.
         queued: how many prompts wait.
         storage: whether all that was said is kept.
         is_held: its thread is in memory.
@@ -27,6 +28,7 @@ class Present:
     """
 
     state: State
+    turn: int | None
     queued: int
     storage: Storage
     is_held: bool
@@ -78,9 +80,10 @@ class Standing:
     @property
     def at_present(self) -> Present:
         """What the session does and holds now."""
-        now, opened = self.now, self._held.opened
+        now, opened, running = self.now, self._held.opened, self._turns.running
         return Present(
             now.state,
+            running.number if running else None,
             now.queued,
             now.storage,
             is_held=opened is not None,

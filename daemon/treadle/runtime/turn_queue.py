@@ -5,10 +5,12 @@ Refuses to know how a turn runs, and who is told.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from treadle.agents.options import SessionOptions
 from treadle.errors import NotRunning, WrongTurn
+from treadle.runtime.admission import Admission, Load
 from treadle.runtime.askers import Asker
 from treadle.runtime.lane import Job
 from treadle.runtime.prompt import Prompt
@@ -16,21 +18,26 @@ from treadle.runtime.turn_in_flight import StopCause, TurnInFlight
 
 
 class _Asked(NamedTuple):
-    """What a turn was asked by, and its place in the lane."""
+    """What a turn was asked by, its place in the lane, and what it weighs."""
 
     prompt: Prompt
     job: Job[None]
+    load: Load
 
 
 class TurnQueue:
     """Turns in order of arrival; one that has ended is taken out by whoever ended it.
 
+    Args:
+        admission: bounds on what waits.
+
     Attributes:
         running: the one whose prompt is in the thread by now.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, admission: Admission) -> None:
         self.running: TurnInFlight | None = None
+        self._admission = admission
         self._turns: dict[TurnInFlight, _Asked] = {}
 
     def __len__(self) -> int:
@@ -56,13 +63,18 @@ class TurnQueue:
         turn = self.first
         return None if turn is None or turn.cause or turn.thread else turn
 
-    def add(self, turn: TurnInFlight, prompt: Prompt, job: Job[None]) -> None:
-        """Put a turn at the end."""
-        self._turns[turn] = _Asked(prompt, job)
+    def add(self, turn: TurnInFlight, prompt: Prompt, submit: Callable[[], Job[None]]) -> None:
+        """Put a turn at the end, and give it a place in the lane.
+
+        Raises:
+            Overloaded: too much waits already; nothing was submitted.
+        """
+        load = self._admission.take(prompt.messages, len(self._turns))
+        self._turns[turn] = _Asked(prompt, submit(), load)
 
     def remove(self, turn: TurnInFlight) -> None:
         """Take a turn out."""
-        del self._turns[turn]
+        self._admission.give_back(self._turns.pop(turn).load)
         if self.running is turn:
             self.running = None
 

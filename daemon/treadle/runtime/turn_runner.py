@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 from treadle.errors import InternalError, InvalidParams, TreadleError
 from treadle.runtime.compacting import Unended
@@ -145,7 +146,9 @@ class TurnRunner:
             self._respondent.attend(turn, prompt, slot)
             turn.follow(agent, opened.thread)
             self._listen(agent, prompt, turn, unended)
+            began = time.monotonic()
             await turn.run(agent.start(said, metadata=metadata))
+            self._services.admission.note_turn(time.monotonic() - began)
         finally:
             self._respondent.dismiss(turn)
             slot.end()

@@ -18,6 +18,7 @@ from treadle.rendezvous.address import Address, address_of, uses_tcp
 from treadle.rendezvous.environment import digests
 from treadle.rendezvous.holding import Held, hold
 from treadle.rendezvous.told import read_told, remove_told, write_told
+from treadle.runtime.descriptors import raise_limit
 from treadle.server.asides import Asides
 from treadle.server.ending import LOST_CODE, catch_signals, exit_surely
 from treadle.server.home import Home
@@ -101,6 +102,7 @@ class _Shared:
         catch_signals(loop, lambda: self._end("a signal came"))
         # Held until all is closed, so that no other daemon begins before this one is gone.
         held = await _take_over(self._address)
+        raise_limit()
         try:
             listening = self._listen()
             server = await loop.create_server(self._carrier(listening), sock=listening.socket)
