@@ -23,7 +23,8 @@ app = typer.Typer(
     help="Remembering LLM agents, from a terminal. `treadle serve` is for editors and scripts.",
     epilog=(
         "Exit codes: 0 done; 1 failed, standard error says why; 2 usage; "
-        "3 the turn ended early (a limit, a refusal); 74 `serve` could keep something nowhere; "
+        "3 the turn ended early (a limit, a refusal); "
+        "69 the shared daemon ended under `connect`; 74 `serve` could keep something nowhere; "
         "130 interrupted."
     ),
     no_args_is_help=True,

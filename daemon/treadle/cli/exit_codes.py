@@ -6,6 +6,7 @@ OK = 0
 FAILED = 1  # the request was answered with an error, which standard error tells
 USAGE = 2  # the command cannot be understood
 ENDED_EARLY = 3  # the turn stopped at a limit, or the model refused: there is an answer, in part
+GONE = 69  # the shared daemon has ended while it was spoken with; EX_UNAVAILABLE of sysexits.h
 INTERRUPTED = 130  # Ctrl-C; what had been said is kept
 
 _BY_STOP_REASON = {
