@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import uuid
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from support.shared import end_daemon, meeting
 from treadle.folders import CACHE_VARIABLE, CONFIG_VARIABLE, DATA_VARIABLE, LOG_VARIABLE
-from treadle.rendezvous.address import RUNTIME_VARIABLE
+from treadle.rendezvous.address import RUNTIME_VARIABLE, Address
 from treadle.rendezvous.environment import NO_DAEMON_VARIABLE
+from treadle.rendezvous.reaching import reach
 from treadle.turn.agent import LINT_VARIABLE
 
 # What a person may have set, and what would make a test speak to a real endpoint.
@@ -61,3 +64,12 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     monkeypatch.setenv(LINT_VARIABLE, "1")
     yield
     shutil.rmtree(meeting, ignore_errors=True)
+
+
+@pytest.fixture
+def shared_daemon(_own_folders: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Address]:
+    """Start a shared daemon on the test's folders; it has ended, with all its own, afterwards."""
+    monkeypatch.delenv(NO_DAEMON_VARIABLE, raising=False)
+    reach(os.environ[DATA_VARIABLE]).connected.close()
+    yield meeting()
+    end_daemon()

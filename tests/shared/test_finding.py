@@ -14,7 +14,15 @@ from pathlib import Path
 import pytest
 
 from support.daemon import RpcError, daemon
-from support.shared import CONNECT, connected, daemon_pid, kill_daemon, meeting
+from support.shared import (
+    CONNECT,
+    connected,
+    daemon_pid,
+    is_there,
+    kill_daemon,
+    meeting,
+    other_version,
+)
 from support.waiting import PATIENCE_SECONDS, until_seen
 from treadle.errors import NoDaemon, UnsafePlace
 from treadle.folders import CONFIG_VARIABLE, DATA_VARIABLE
@@ -59,10 +67,6 @@ async def test_what_a_killed_daemon_left_keeps_nobody_from_the_next() -> None:
             await first.request("daemon/status")
     async with connected() as second:
         assert (await second.request("daemon/status"))["pid"] != before
-
-
-def is_there(path: str) -> bool:
-    return Path(path).exists()
 
 
 async def test_nobody_else_can_come_near_it() -> None:
@@ -201,12 +205,6 @@ async def test_a_daemon_with_another_environment_is_replaced_where_nobody_uses_i
         assert (await third.request("daemon/status"))["pid"] != old
 
 
-OTHER = (
-    "from treadle import version\nversion.__version__ = '0.0.1'\n"
-    "from treadle.cli.main import main\nraise SystemExit(main(['serve', '--socket']))\n"
-)
-
-
 async def test_a_daemon_of_another_version_is_replaced_or_named() -> None:
     with other_version() as other:
         await until_seen(lambda: is_there(meeting().socket))
@@ -220,10 +218,6 @@ async def test_a_daemon_of_another_version_is_replaced_or_named() -> None:
         async with connected() as client:
             assert (await client.request("daemon/status"))["version"] != "0.0.1"
         assert other.wait(PATIENCE_SECONDS) == 0
-
-
-def other_version() -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", OTHER])
 
 
 def run(*command: str) -> subprocess.CompletedProcess[bytes]:

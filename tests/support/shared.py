@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from support.daemon import Daemon, daemon
@@ -20,9 +22,20 @@ from treadle.rendezvous.told import read_told
 CONNECT = (sys.executable, "-m", "treadle", "connect")
 
 
+_OTHER = (
+    "from treadle import version\nversion.__version__ = '0.0.1'\n"
+    "from treadle.cli.main import main\nraise SystemExit(main(['serve', '--socket']))\n"
+)
+
+
 def meeting() -> Address:
     """Return where the daemon of the test's data folder is met."""
     return address_of(os.environ[DATA_VARIABLE])
+
+
+def is_there(path: str) -> bool:
+    """Tell whether a file is there."""
+    return Path(path).exists()
 
 
 def daemon_pid() -> int:
@@ -39,6 +52,11 @@ async def connected(
     """Connect to the shared daemon, which is started if need be; see `support.daemon.daemon`."""
     async with daemon(*arguments, env=env, program=CONNECT, **spawn) as client:
         yield client
+
+
+def other_version() -> subprocess.Popen[bytes]:
+    """Start a shared daemon that says it is Treadle 0.0.1."""
+    return subprocess.Popen([sys.executable, "-c", _OTHER])
 
 
 def end_daemon() -> None:

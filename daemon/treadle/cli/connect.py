@@ -14,6 +14,7 @@ import socket
 import sys
 import time
 
+from treadle.cli.exit_codes import FAILED, UNREACHABLE, INTERRUPTED, OK
 from treadle.rendezvous.reaching import Reached, reach
 
 STDIN, STDOUT = 0, 1
@@ -21,11 +22,15 @@ STDIN, STDOUT = 0, 1
 # A pipe holds this much on Linux.
 READ_BYTES = 64 << 10
 
-# A daemon that dies has let go of its lock within this, once it has let go of its sockets.
-DEATH_SECONDS = 0.1
+# A process that dies lets go of one thing after the other: of its sockets, then of its lock, and
+# fifty bridges that wake up in between may be quicker.
+DEATH_SECONDS = 0.2
 
-# The daemon is gone in the middle: EX_UNAVAILABLE of sysexits.
-GONE_CODE = 69
+# A client that has said its last waits for this end, and as a rule the daemon has just closed.
+CLOSED_SECONDS = 0.02
+
+# How often it is looked whether the lock is free.
+LOOK_SECONDS = 0.005
 
 
 def connect(arguments: list[str]) -> int:
@@ -64,21 +69,21 @@ class _Bridge:
     def run(self) -> int:
         _thread.start_new_thread(self._relay_client, ())
         try:
-            while data := self._daemon.recv(READ_BYTES):
+            while self._client_listens() and (data := self._daemon.recv(READ_BYTES)):
                 _write(STDOUT, data)
         except BrokenPipeError:
-            return 0  # the client does not listen any more
+            return OK  # the client does not listen any more
         except KeyboardInterrupt:
-            return 130
+            return INTERRUPTED
         except OSError:
             pass  # a connection that was reset has ended as well
-        if self._client_has_ended or self._daemon_lives():
-            return 0
+        if not self._client_listens() or not self._daemon_has_gone():
+            return OK
         pid = self._told.pid if self._told else "unknown"
         return _fail(
             f"the shared daemon (pid {pid}) has ended; what was said is in its threads, and "
             "`treadle connect` starts it anew",
-            GONE_CODE,
+            UNREACHABLE,
         )
 
     def _relay_client(self) -> None:
@@ -91,22 +96,40 @@ class _Bridge:
             # Where the daemon is gone the other direction sees that too, and tells of it.
             return
 
-    def _daemon_lives(self) -> bool:
-        """Whether the daemon is still there, so that it let go of this client alone."""
+    def _client_listens(self) -> bool:
+        """Wait until the daemon says something or ends; False once nobody takes it any more.
+
+        Where the system cannot tell, the next write does.
+        """
+        if not hasattr(select, "poll"):
+            return True
+        poll = select.poll()
+        poll.register(self._daemon.fileno(), select.POLLIN)
+        poll.register(STDOUT, 0)
+        return all(descriptor != STDOUT for descriptor, _ in poll.poll())
+
+    def _daemon_has_gone(self) -> bool:
+        """Whether the daemon itself is gone, and did not just let go of this client.
+
+        A client that has ended hears of a daemon that was killed, and not of one that ended in
+        order: that is what a client gets that asked for it.
+        """
         from treadle.rendezvous.address import address_of
         from treadle.rendezvous.holding import is_held
         from treadle.rendezvous.told import read_told
 
-        # A process that is killed lets go of one thing after the other.
-        time.sleep(DEATH_SECONDS)
         address = address_of(self._data)
-        told = read_told(address)
-        return (
-            told is not None
-            and self._told is not None
-            and told.pid == self._told.pid
-            and is_held(address.lock)
-        )
+        began = time.monotonic()
+        while True:
+            told = read_told(address)
+            if self._told is None or told is None or told.pid != self._told.pid:
+                return not self._client_has_ended
+            if not is_held(address.lock):
+                return True
+            bound = CLOSED_SECONDS if self._client_has_ended else DEATH_SECONDS
+            if time.monotonic() - began > bound:
+                return False
+            time.sleep(LOOK_SECONDS)
 
 
 def _read(descriptor: int) -> bytes:
@@ -152,7 +175,7 @@ def _options(arguments: list[str]) -> dict[str, str]:
     return {name: value for name, value in vars(parser.parse_args(arguments)).items() if value}
 
 
-def _fail(message: str, code: int = 1) -> int:
+def _fail(message: str, code: int = FAILED) -> int:
     _say(message)
     return code
 

@@ -20,10 +20,10 @@ from treadle.cli.options import JsonOption
 from treadle.cli.streams import say, tell, to_json
 from treadle.errors import DaemonFailed, NoDaemon
 from treadle.folders import find_folders
-from treadle.rendezvous.address import Address, address_of
+from treadle.rendezvous.address import Address, address_of, uses_tcp
 from treadle.rendezvous.asking import NoAnswer, ask
 from treadle.rendezvous.calling import call
-from treadle.rendezvous.holding import is_held
+from treadle.rendezvous.holding import is_held, is_held_by
 from treadle.rendezvous.reaching import reach, wait_until_gone
 from treadle.rendezvous.told import read_told
 from treadle.server.log.file import FILE_NAME
@@ -52,8 +52,9 @@ def status(as_json: JsonOption = False) -> None:
     """Show the shared daemon: its process, clients, sessions and memory; exit code 1 if none."""
     address = _address()
     told = _ask(address, "daemon/status", {})
-    told["socket"] = address.socket
+    told["socket"] = _where(address)
     told["log"] = str(_log())
+    told["printed"] = address.stderr
     if as_json:
         print(to_json(told))
         return
@@ -66,7 +67,7 @@ def status(as_json: JsonOption = False) -> None:
         f"{sessions['running']} at work, {sessions['queued']} prompts waiting"
     )
     say(f"{told['memoryBytes'] / 2**20:.0f} MiB, threads in {told['dataDir']}")
-    say(f"at {told['socket']}, log {told['log']}")
+    say(f"at {told['socket']}, log {told['log']}, printed {told['printed']}")
 
 
 @app.command("stop")
@@ -105,6 +106,14 @@ def logs(
     if follow:
         for text in _further(path):
             say(text)
+
+
+def _where(address: Address) -> str:
+    """Return what a client connects to."""
+    if not uses_tcp():
+        return address.socket
+    told = read_told(address)
+    return f"127.0.0.1:{told.port if told else '?'}"
 
 
 def _address() -> Address:
@@ -148,15 +157,33 @@ def _stop(address: Address, *, if_idle: bool, force: bool) -> None:
         if not answer["stopping"]:
             tell(f"treadle: it goes on: {answer['why']}")
             raise typer.Exit(exit_codes.FAILED)
+    except NoDaemon:
+        if not is_held(address.lock):
+            raise  # else it is about to end, and takes nobody any more
+    except DaemonFailed:
+        if not force:
+            raise
+    else:
         if wait_until_gone(address):
             return
-    except (DaemonFailed, NoDaemon):
-        if not (force and is_held(address.lock)):
-            raise
-    told = read_told(address)
-    if not force or told is None:
+    if not force:
+        if wait_until_gone(address):
+            return
         raise DaemonFailed("the shared daemon has not ended yet; --force kills it")
-    # The lock says that the one who told this still lives, so the number is its own.
+    _kill(address)
+
+
+def _kill(address: Address) -> None:
+    """Kill the daemon; its reaper ends what it had started.
+
+    Raises:
+        DaemonFailed: it cannot be told which process that is, or the process stays.
+    """
+    told = read_told(address)
+    if not is_held(address.lock):
+        return
+    if told is None or not is_held_by(address.lock, told.pid):
+        raise DaemonFailed("a shared daemon is there and does not tell which process it is")
     os.kill(told.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
     if not wait_until_gone(address, KILLED_SECONDS):
         raise DaemonFailed(f"process {told.pid} was killed and is still there")

@@ -33,6 +33,8 @@ _NO_MATTER = frozenset(
         NO_DAEMON_VARIABLE,
         RUNTIME_VARIABLE,
         TRANSPORT_VARIABLE,
+        # What marks a command of an agent's, by `process/census`.
+        "TREADLE_JOB",
         "TREADLE_LOG_LEVEL",
     }
 )

@@ -59,6 +59,27 @@ def is_held(path: str) -> bool:
     return held is None
 
 
+def is_held_by(path: str, pid: int) -> bool:
+    """Whether somebody holds the lock of a file, and that is this process.
+
+    Where the system does not tell who it is, its being held has to do: proc_locks(5) of Linux.
+    """
+    if not is_held(path):
+        return False
+    try:
+        with open("/proc/locks", encoding="ascii") as table:
+            lines = [line.split() for line in table]
+        inode = str(os.stat(path).st_ino)
+    except OSError:
+        return True
+    # 1: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> 0 EOF
+    return any(
+        words[1] == "FLOCK" and words[4] == str(pid) and words[5].rpartition(":")[2] == inode
+        for words in lines
+        if len(words) > 5
+    )
+
+
 def _lock(descriptor: int) -> None:
     if sys.platform == "win32":
         import msvcrt

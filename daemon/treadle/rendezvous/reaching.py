@@ -12,14 +12,17 @@ import time
 from treadle.rendezvous.address import Address, address_of
 from treadle.rendezvous.calling import call
 from treadle.rendezvous.environment import differing
-from treadle.rendezvous.holding import is_held
+from treadle.rendezvous.holding import hold, is_held
 from treadle.rendezvous.told import Told, read_told
 from treadle.version import __version__
 
 # A daemon that ends has bounds for all it does, which together stay below this.
 STOP_SECONDS = 20.0
 
-# How often it is looked whether it is gone.
+# Somebody else who replaces one stops it, which has a bound of its own.
+REPLACE_SECONDS = 30.0
+
+# How often it is looked whether it is gone, or whose turn it is.
 LOOK_SECONDS = 0.01
 
 
@@ -64,26 +67,22 @@ def reach(
         DaemonOfOtherVersion: it is another version's, and is at work.
     """
     address = address_of(data)
+    if may_start and not _is_as_wanted(read_told(address), config):
+        _replace_if_idle(address, config)
     connected = call(address)
-    if connected is not None:
-        told = read_told(address)
-        different = differing(told, config) if told is not None else []
-        is_ours = told is None or told.version == __version__
-        if is_ours and not different:
-            return Reached(connected, told, [])
-        if not (may_start and _stop_if_idle(address, connected)):
-            if not is_ours:
-                raise _other_version(told)
-            if (again := call(address)) is not None:
-                return Reached(again, told, different)
-    if not may_start:
-        from treadle.errors import NoDaemon
+    if connected is None:
+        if not may_start:
+            from treadle.errors import NoDaemon
 
-        raise NoDaemon("no shared daemon runs for this data folder")
-    from treadle.rendezvous.starting import start
+            raise NoDaemon(f"no shared daemon runs for {data}")
+        from treadle.rendezvous.starting import start
 
-    connected = start(address, data, config, log_level)
-    return Reached(connected, read_told(address), [])
+        connected = start(address, data, config, log_level)
+    told = read_told(address)
+    if told is not None and told.version != __version__:
+        connected.close()
+        raise _other_version(told)
+    return Reached(connected, told, differing(told, config) if told is not None else [])
 
 
 def wait_until_gone(address: Address, timeout_seconds: float = STOP_SECONDS) -> bool:
@@ -104,26 +103,48 @@ def wait_until_gone(address: Address, timeout_seconds: float = STOP_SECONDS) -> 
     return True
 
 
-def _stop_if_idle(address: Address, connected: socket.socket) -> bool:
-    """Stop a daemon that nobody else uses; return whether it is gone."""
+def _is_as_wanted(told: Told | None, config: str | None) -> bool:
+    """Whether a daemon, if one is there, is what this process would start."""
+    return told is None or (told.version == __version__ and not differing(told, config))
+
+
+def _replace_if_idle(address: Address, config: str | None) -> None:
+    """Stop a daemon that nobody uses.
+
+    One after the other: many who look at once would each take the others for somebody at work.
+    """
+    until = time.monotonic() + REPLACE_SECONDS
+    while (starting := hold(address.starting)) is None:
+        if time.monotonic() > until:
+            return
+        time.sleep(LOOK_SECONDS)
+    try:
+        if _is_as_wanted(read_told(address), config):
+            return  # whoever held that has done it
+        if (connected := call(address)) is not None:
+            _stop_if_idle(address, connected)
+    finally:
+        starting.release()
+
+
+def _stop_if_idle(address: Address, connected: socket.socket) -> None:
     from treadle.rendezvous.asking import NoAnswer, ask
 
     with connected:
         try:
             stopping = ask(connected, "daemon/stop", {"ifIdle": True})["stopping"]
         except (NoAnswer, KeyError, TypeError):
-            return False
-    return bool(stopping) and wait_until_gone(address)
+            return
+    if stopping:
+        wait_until_gone(address)
 
 
-def _other_version(told: Told | None) -> Exception:
+def _other_version(told: Told) -> Exception:
     from treadle.errors import DaemonOfOtherVersion
 
-    version = told.version if told else "unknown"
-    pid = told.pid if told else "unknown"
     return DaemonOfOtherVersion(
-        f"the shared daemon (pid {pid}) is Treadle {version}, this is {__version__}, and it is at "
-        "work; end what it does, or stop it by `treadle daemon stop`, or go without it by "
-        "--no-daemon",
-        version=version,
+        f"the shared daemon (pid {told.pid}) is Treadle {told.version}, this is {__version__}, "
+        "and it is at work; end what it does, or stop it by `treadle daemon stop`, or go without "
+        "it by --no-daemon",
+        version=told.version,
     )

@@ -9,9 +9,11 @@ import sys
 import time
 
 from treadle.errors import DaemonFailed
-from treadle.rendezvous.address import Address
+from treadle.places import CACHE_VARIABLE, CONFIG_VARIABLE, DATA_VARIABLE, LOG_VARIABLE
+from treadle.rendezvous.address import RUNTIME_VARIABLE, Address
 from treadle.rendezvous.calling import call
-from treadle.rendezvous.holding import Held, hold
+from treadle.rendezvous.holding import Held, hold, is_held
+from treadle.rendezvous.printed import end_of_printed, open_printed
 
 # A cold start from a slow disk, on a machine that starts everything at once after a login.
 START_SECONDS = 30.0
@@ -19,11 +21,16 @@ START_SECONDS = 30.0
 # How often it is looked whether the daemon is there by now.
 LOOK_SECONDS = 0.01
 
-# What it printed before: enough for a traceback of the last time, not for years of them.
-STDERR_BYTES = 256 << 10
-
 # How much of what it printed an error shows.
 TAIL_BYTES = 2000
+
+# On Windows, where there are no sessions to leave: no console, and no Ctrl-C of another's.
+_DETACHED = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(
+    subprocess, "CREATE_NEW_PROCESS_GROUP", 0
+)
+
+# What says where something lies.
+_PATHS = (CACHE_VARIABLE, CONFIG_VARIABLE, DATA_VARIABLE, LOG_VARIABLE, RUNTIME_VARIABLE)
 
 
 def start(
@@ -51,10 +58,8 @@ def start(
                 starting = hold(address.starting)
             elif child is None:
                 child = _spawn(address, data, config, log_level)
-            elif child.poll() is not None:
-                # Somebody else's may have been quicker, and ours has left for that.
-                if (connected := call(address)) is not None:
-                    return connected
+            elif child.poll() is not None and not is_held(address.lock):
+                # It did not leave for one that was quicker, which would hold that.
                 raise _failed(address, f"ended with code {child.returncode}")
             time.sleep(LOOK_SECONDS)
         raise _failed(address, f"did not answer within {START_SECONDS:.0f} s")
@@ -66,13 +71,15 @@ def start(
 def _spawn(
     address: Address, data: str, config: str | None, log_level: str | None
 ) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "treadle", "serve", "--socket", "--data-dir", data]
+    command = [sys.executable, "-m", "treadle", "serve", "--socket"]
+    command += ["--data-dir", os.path.abspath(data)]
     if config is not None:
-        command += ["--config-dir", config]
+        command += ["--config-dir", os.path.abspath(os.path.expanduser(config))]
     if log_level is not None:
         command += ["--log-level", log_level]
-    printed = _open_printed(address.stderr)
+    printed = -1
     try:
+        printed = open_printed(address.stderr)
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -81,33 +88,30 @@ def _spawn(
             # It keeps no folder busy, and neither the terminal's signals nor its end reach it.
             cwd=os.path.abspath(os.sep),
             start_new_session=True,
+            creationflags=_DETACHED,
+            env=_environment(),
         )
     except OSError as error:
         raise DaemonFailed(f"the shared daemon could not be started: {error}") from error
     finally:
-        os.close(printed)
+        if printed >= 0:
+            os.close(printed)
 
 
-def _open_printed(path: str) -> int:
-    """Open the file for what a daemon prints; one that has grown large is begun anew."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-    try:
-        descriptor = os.open(path, flags, 0o600)
-        if os.fstat(descriptor).st_size > STDERR_BYTES:
-            os.truncate(descriptor, 0)
-    except OSError as error:
-        raise DaemonFailed(f"the shared daemon could not be started: {error}") from error
-    return descriptor
+def _environment() -> dict[str, str]:
+    """Return what is handed down: a path that was relative to here leads to the same place."""
+    environment = dict(os.environ)
+    for variable in _PATHS:
+        if said := environment.get(variable):
+            environment[variable] = os.path.abspath(os.path.expanduser(said))
+    if said := environment.get("PYTHONPATH"):
+        parts = said.split(os.pathsep)
+        environment["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, parts))
+    return environment
 
 
 def _failed(address: Address, how: str) -> DaemonFailed:
-    try:
-        with open(address.stderr, "rb") as printed:
-            size_bytes = printed.seek(0, os.SEEK_END)
-            printed.seek(max(0, size_bytes - TAIL_BYTES))
-            tail = printed.read().decode(errors="replace").strip()
-    except OSError:
-        tail = ""
+    tail = end_of_printed(address.stderr, TAIL_BYTES)
     return DaemonFailed(
         f"the shared daemon {how}; `treadle daemon logs` shows more, --no-daemon goes without it"
         + (f". It printed: {tail}" if tail else "")

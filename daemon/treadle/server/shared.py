@@ -17,6 +17,7 @@ from treadle.folders import Folders
 from treadle.rendezvous.address import Address, address_of, uses_tcp
 from treadle.rendezvous.environment import digests
 from treadle.rendezvous.holding import Held, hold
+from treadle.rendezvous.printed import bound_printed
 from treadle.rendezvous.told import read_told, remove_told, write_told
 from treadle.runtime.descriptors import raise_limit
 from treadle.server.asides import Asides
@@ -215,6 +216,7 @@ class _Shared:
             seconds = self._idle_exit_seconds = await self._idle_exit()
             looks = seconds / LOOKS_IN_THE_TIME if seconds else MOST_SECONDS_BETWEEN_LOOKS
             await asyncio.sleep(min(looks, MOST_SECONDS_BETWEEN_LOOKS))
+            bound_printed(self._address.stderr)
             if not seconds or self._links or self._running.goes_on:
                 busy_at = loop.time()
             elif loop.time() - busy_at >= seconds:
