@@ -17,7 +17,7 @@ import pytest
 from support.process import posix_only
 from support.shared import CONNECT, meeting
 from support.waiting import PATIENCE_SECONDS
-from treadle.cli.exit_codes import UNREACHABLE, INTERRUPTED
+from treadle.cli.exit_codes import INTERRUPTED, UNREACHABLE
 from treadle.rendezvous.environment import digests
 from treadle.rendezvous.holding import Held, hold
 from treadle.rendezvous.told import remove_told, write_told

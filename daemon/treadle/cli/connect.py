@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 
-from treadle.cli.exit_codes import FAILED, UNREACHABLE, INTERRUPTED, OK
+from treadle.cli.exit_codes import FAILED, INTERRUPTED, OK, UNREACHABLE
 from treadle.rendezvous.reaching import Reached, reach
 
 STDIN, STDOUT = 0, 1
