@@ -55,6 +55,8 @@ class Snapshot(WireStruct):
 class AttachResult(WireStruct):
     """Where the watching begins: every event behind `seq` follows, each once.
 
+    `watchers` counts the connections that watch now, this one among them.
+
     Whoever gave a `since` that is still kept gets no snapshot, for the events follow that were
     missed. With `truncated` they are gone, or of another daemon's life (`epoch`).
     """
@@ -62,6 +64,7 @@ class AttachResult(WireStruct):
     seq: int
     epoch: str
     truncated: bool
+    watchers: int
     snapshot: Snapshot | None = None
 
 

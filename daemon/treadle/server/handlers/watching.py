@@ -27,13 +27,16 @@ async def attach(params: AttachParams, peer: Peer) -> AttachResult | FollowedBy:
         missed = outbox.since(params.since)
     peer.watch_anew(outbox)
     if missed is not None and params.since is not None:
-        again = AttachResult(seq=params.since, epoch=runtime.epoch, truncated=False)
+        again = AttachResult(
+            seq=params.since, epoch=runtime.epoch, truncated=False, watchers=outbox.watcher_count
+        )
         return FollowedBy(again, partial(peer.replay, missed))
     thread = thread_path(runtime.services.folders.data, *pair)
     return AttachResult(
         seq=outbox.last_seq,
         epoch=runtime.epoch,
         truncated=params.since is not None,
+        watchers=outbox.watcher_count,
         snapshot=snapshot_of(runtime.look(pair), thread),
     )
 
