@@ -18,11 +18,12 @@ WIDTH = 80
 
 PERMIT: dict[str, Any] = {
     "agent": "inbox",
+    "question": 1,
     "call": {"name": "write"},
     "detail": "write a.txt",
     "covers": "every call of write",
 }
-QUESTION = {"questions": [{"id": "1", "text": "Which colour?"}]}
+QUESTION = {"question": 2, "questions": [{"id": "1", "text": "Which colour?"}]}
 
 
 class Face:

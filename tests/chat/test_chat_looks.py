@@ -156,7 +156,8 @@ def test_an_error_says_how_it_is_mended_where_that_is_known() -> None:
 def test_tab_completes_as_far_as_it_is_certain() -> None:
     assert commands.complete("/s") == ("/sessions", ["/sessions"])
     assert commands.complete("/op") == ("/open ", ["/open"])
-    assert commands.complete("/re") == ("/rea", ["/read", "/reasoning"])
+    assert commands.complete("/re") == ("/re", ["/read", "/reasoning", "/rewind"])
+    assert commands.complete("/rea") == ("/rea", ["/read", "/reasoning"])
     assert commands.complete("/x") == ("/x", [])
     assert commands.complete("hello") == ("hello", [])
     assert commands.complete("/open x") == ("/open x", [])

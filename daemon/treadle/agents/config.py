@@ -64,6 +64,7 @@ class SessionSettings:
     Args:
         idle_seconds: an open session that did nothing for so long is dropped from memory.
         turns_in_flight: turns that run at once; more would make providers slow everyone down.
+        durability: whether threads are files or live only as long as the daemon.
         queued_prompts: prompts that wait in one session; one more is refused.
         queued_prompts_overall: prompts that run or wait in all sessions.
         queued_megabytes: what those may hold in memory.
@@ -71,18 +72,17 @@ class SessionSettings:
         held_sessions: those of them that rest and keep their thread in memory.
         memory_megabytes: where the process takes more, sessions that rest are let go, and while
             that does not help, prompts are refused; 0 for no such bound.
-        durability: whether threads are files or live only as long as the daemon.
     """
 
     idle_seconds: float = 1800.0
     turns_in_flight: int = 8
+    durability: Durability = "file"
     queued_prompts: int = 1000
     queued_prompts_overall: int = 10_000
     queued_megabytes: int = 256
     open_sessions: int = 10_000
     held_sessions: int = 256
     memory_megabytes: int = 4096
-    durability: Durability = "file"
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,9 @@ class Client:
         """Leave the daemon; what it tells of that is nobody's business any more."""
         self._on_event = lambda method, params: None
         await self._line.close()
+        # What a daemon that goes on would have answered, nobody waits for any more.
+        for answer in self._waiting.values():
+            answer.cancel()
         answering = list(self._answering.values())
         for task in answering:
             task.cancel()

@@ -120,7 +120,7 @@ class Session:
 
     @property
     def servers(self) -> SessionServers | None:
-        """The MCP servers, while something is held; to be asked, never changed."""
+        """The MCP servers, while something is held."""
         return self._held.servers
 
     def mcp_statuses(self) -> list[ServerStatus]:
@@ -130,7 +130,7 @@ class Session:
     async def resume(
         self, options: SessionOptions, default_cwd: Path | None = None
     ) -> tuple[Thread, bool]:
-        """Open the session, or find it open.
+        """Open the session, or find it open; one that is at work is found at once.
 
         Returns:
             Its thread, to be read, and whether this call made it.
@@ -138,6 +138,9 @@ class Session:
         Raises:
             RequestFailed: it cannot be opened, or is open with other options.
         """
+        if self._turns.goes_on and (opened := self._held.opened) is not None:
+            opened.terms.require(options)
+            return opened.thread, False
 
         async def open_now() -> tuple[Thread, bool]:
             was_open = self._held.terms is not None

@@ -58,6 +58,11 @@ class TurnQueue:
         return None if turn is None or turn.inbox.is_sealed else turn
 
     @property
+    def goes_on(self) -> bool:
+        """Whether a turn runs that nobody has told to stop."""
+        return self.running is not None and self.running.cause is None
+
+    @property
     def opening(self) -> TurnInFlight | None:
         """The turn that is about to run, or turns out to have nothing to run."""
         turn = self.first

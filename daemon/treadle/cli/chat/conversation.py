@@ -155,9 +155,9 @@ class Conversation:
             return
         for item in items_of(snapshot["messages"]):
             self.face.show(item)
+        self.hearing.take("session/state", {"state": snapshot["state"]})
         for part in snapshot["said"]:
             self.hearing.take("session/delta", part)
-        self.hearing.take("session/state", {"state": snapshot["state"]})
 
     async def stay_connected(self) -> None:
         """Come back to the daemon whenever it goes away; what was missed is then shown."""
