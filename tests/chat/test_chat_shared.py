@@ -89,7 +89,7 @@ async def test_a_turn_goes_on_when_the_chat_is_left_and_the_next_one_shows_it(
     async with chat(tmp_path / "2", ready="Enter steers") as terminal:
         await terminal.sees("▸ Slow", "One two")
         terminal.keys("C-c")
-        await terminal.sees("cancelled", READY)
+        await terminal.sees("cancelled; what had been said is kept")
     assert messages("user-42")[-1]["content"] == "One two"
 
 

@@ -49,6 +49,7 @@ async def test_a_person_is_asked_and_the_model_reads_the_answers(tmp_path: Path)
                 "agent": "careful",
                 "instance": "test",
                 "turn": 1,
+                "question": 1,
                 "expiresInSeconds": 600.0,
                 "questions": [COLOUR, SIZE],
             }
