@@ -11,7 +11,7 @@
     │   └── RequestCancelled     -32800
     ├── RequestFailed            -32803, told apart by `reason`
     │   ├── UnknownAgent, InvalidAgent {path}
-    │   ├── ThreadLocked {pid}, ThreadUnreadable {path}, ThreadExists {path}
+    │   ├── ThreadLocked {pid, how?}, ThreadUnreadable {path}, ThreadExists {path}
     │   ├── StorageDegraded {path}
     │   ├── UnknownSession, NoSuchOrdinal, Busy, Overloaded, ShuttingDown
     │   ├── NotRunning, WrongTurn {active}, NotShared

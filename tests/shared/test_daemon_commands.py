@@ -93,7 +93,7 @@ async def test_force_kills_one_that_answers_nobody(monkeypatch: pytest.MonkeyPat
         pid = daemon_pid()
         monkeypatch.setattr(asking, "ANSWER_SECONDS", SHORT_SECONDS)
         os.kill(pid, signal.SIGSTOP)
-        assert await asyncio.to_thread(main, ["daemon", "stop"]) == 1
+        assert await asyncio.to_thread(main, ["daemon", "stop"]) == 69
         assert is_alive(pid)
         assert await asyncio.to_thread(main, ["daemon", "stop", "--force"]) == 0
         await until_dead(pid)
@@ -110,7 +110,7 @@ def test_force_kills_nobody_but_the_one_that_holds_the_lock(
         write_told(address, version="1", environment={}, started_at=0)
         told = Path(address.told)
         told.write_text(told.read_text().replace(f"pid={os.getpid()}", f"pid={other.pid}"))
-        assert main(["daemon", "stop", "--force"]) == 1
+        assert main(["daemon", "stop", "--force"]) == 69
         assert "does not tell which process it is" in capsys.readouterr().err
         assert other.poll() is None
         held.release()

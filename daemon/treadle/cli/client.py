@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
 
-from treadle.cli.line import Ends, Line, open_line, workspace
+from treadle.cli.line import Ends, Line, is_running, open_line, workspace
 from treadle.errors import DaemonGone, DaemonUnreachable
 from treadle.folders import find_folders
 
@@ -245,6 +245,16 @@ async def client_of(
         yield client
     finally:
         await client.leave()
+
+
+@contextlib.asynccontextmanager
+async def client_of_running() -> AsyncIterator[Client | None]:
+    """Connect to the shared daemon if one runs; give None, and start nothing, where none does."""
+    if not is_running(find_folders()):
+        yield None
+        return
+    async with client_of(own=False) as client:
+        yield client
 
 
 def local_client() -> contextlib.AbstractAsyncContextManager[Client]:

@@ -21,7 +21,6 @@ _BY_ERROR = {
     "busy": TRY_LATER,
     "overloaded": TRY_LATER,
     "daemon_unreachable": UNREACHABLE,
-    "no_daemon": UNREACHABLE,
     "daemon_failed": UNREACHABLE,
     "daemon_of_other_version": UNREACHABLE,
     "daemon_gone": UNREACHABLE,

@@ -15,6 +15,8 @@ from typing import Protocol, cast
 from treadle.cli.streams import tell
 from treadle.errors import DaemonGone
 from treadle.folders import Folders
+from treadle.rendezvous.address import address_of
+from treadle.rendezvous.calling import call
 from treadle.rendezvous.reaching import Reached, reach
 from treadle.runtime.runtime import Runtime
 from treadle.server.connection import Connection
@@ -75,6 +77,14 @@ async def open_line(folders: Folders, ends: Ends, *, own: bool) -> Line:
         )
         return OwnLine(folders, ends)
     return await SharedLine.over(reached, ends)
+
+
+def is_running(folders: Folders) -> bool:
+    """Whether the shared daemon of the data folder can be connected to now."""
+    connected = call(address_of(str(folders.data)))
+    if connected is not None:
+        connected.close()
+    return connected is not None
 
 
 class OwnLine:

@@ -78,7 +78,8 @@ def _standard_input() -> str:
 
 async def _prompt(asked: dict[str, Any], *, as_json: bool, own: bool) -> int:
     address = {name: asked[name] for name in ("agent", "instance")}
-    show = _print_json if as_json else _print_event
+    heard = _Heard()
+    show = _print_json if as_json else heard.take
     person = AtTerminal()
     # A script that is killed takes its turn along, as one does that has a daemon of its own.
     async with client_of(show, person.answer, own=own, can_ask=person.is_there) as client:
@@ -96,6 +97,8 @@ async def _prompt(asked: dict[str, Any], *, as_json: bool, own: bool) -> int:
             _print_json("result", result)
         else:
             model = await client.model_of(address["agent"]) if result["text"] else ""
+            if not heard.has_spoken:
+                say(result["text"], end="")  # what a prompt of the same key was answered before
             _finish(result, embedded=model == "embedded")
     return exit_codes.of_stop_reason(result["stopReason"])
 
@@ -130,6 +133,18 @@ def _is_here(folder: str) -> bool:
         return Path(folder).samefile(os.curdir)
     except OSError:
         return False
+
+
+class _Heard:
+    """What is heard of the turn, printed as it comes; `has_spoken` once that was text."""
+
+    has_spoken = False
+
+    def take(self, method: str, params: dict[str, Any]) -> None:
+        """Take a notification."""
+        if method == "session/delta" and params["kind"] == "text" and "task" not in params:
+            self.has_spoken = True
+        _print_event(method, params)
 
 
 def _print_event(method: str, params: dict[str, Any]) -> None:

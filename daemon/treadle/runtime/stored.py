@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from treadle.errors import RequestFailed, StorageDegraded, ThreadExists, ThreadLocked
+from treadle.runtime.holder import with_way
 from treadle.runtime.outbox import Pair
 from treadle.runtime.services import Services
 from treadle.thread import whole
@@ -46,7 +47,10 @@ def open_stored(pair: Pair, services: Services) -> Thread:
         whole.settle(path)
         return Thread.open(path, agent=pair.agent, instance=pair.instance)
 
-    return _past_expiry(attempt, services)
+    try:
+        return _past_expiry(attempt, services)
+    except ThreadLocked as locked:
+        raise with_way(locked, services.folders.data) from locked
 
 
 def require_deletable(pair: Pair, services: Services) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import Annotated
 
 import typer
 
+from treadle.cli.client import client_of_running
 from treadle.cli.options import DEFAULT_AGENT, DEFAULT_INSTANCE, AgentOption, InstanceOption
 from treadle.cli.sessions.stored import thread_file
 from treadle.cli.streams import tell
@@ -22,7 +24,8 @@ def delete(
 ) -> None:
     """Delete a session's thread, with its damaged lines, its images and files, and its tasks.
 
-    A session that is open somewhere is not deleted: close it there first.
+    One that the shared daemon has open is closed there first; one that is open elsewhere is not
+    deleted: close it there.
     """
     path = thread_file(agent, instance)
     if not yes:
@@ -30,8 +33,19 @@ def delete(
             tell("nothing was stored there")
             return
         _ask(agent, instance)
-    is_gone = delete_with_tasks(path.parents[2], agent, instance)
+    is_gone = asyncio.run(_delete_there(agent, instance))
+    if is_gone is None:
+        is_gone = delete_with_tasks(path.parents[2], agent, instance)
     tell("deleted" if is_gone else "nothing was stored there")
+
+
+async def _delete_there(agent: str, instance: str) -> bool | None:
+    """Have the shared daemon delete it, which may hold it; None where none runs."""
+    async with client_of_running() as client:
+        if client is None:
+            return None
+        params = {"agent": agent, "instance": instance}
+        return bool((await client.request("session/delete", params))["deleted"])
 
 
 def _ask(agent: str, instance: str) -> None:
