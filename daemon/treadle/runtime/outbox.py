@@ -158,6 +158,10 @@ class Outbox:
         """How many watch."""
         return len(self._watchers)
 
+    def has_others(self) -> bool:
+        """Whether others than one watch."""
+        return len(self._watchers) > 1
+
     def watch(self, watcher: Watcher, client: Client | None = None) -> None:
         """Hand every event from now on to `watcher`; watching twice changes nothing.
 

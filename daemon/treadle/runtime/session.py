@@ -67,12 +67,7 @@ class Session:
 
         self._respondent = Respondent(pair, outbox.audience, announce)
         self._held = Holding(
-            pair,
-            services,
-            self._respondent,
-            announce,
-            tell=self.outbox.emit,
-            has_others=lambda: self.outbox.watcher_count > 1,
+            pair, services, self._respondent, announce, outbox.emit, outbox.has_others
         )
         self._compactions = Compactions(services, self._held, self.outbox, announce)
         self._standing = Standing(
