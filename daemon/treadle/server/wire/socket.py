@@ -122,6 +122,8 @@ class SocketCarrier(asyncio.Protocol):
                 self._transport.abort()
             else:
                 self._transport.close()
+        # A turn that goes on may still tell of its progress.
+        self._is_gone = True
         self._settle_drains()
 
     # asyncio.Protocol
