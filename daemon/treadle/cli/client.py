@@ -12,13 +12,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
 
 from treadle.cli.line import Ends, Line, is_running, open_line, workspace
-from treadle.errors import DaemonGone, DaemonUnreachable
+from treadle.errors import DaemonFailed, DaemonGone, DaemonUnreachable
 from treadle.folders import find_folders
 
 # A daemon that is restarted is there again within a second or two; one that is gone for good is
 # started by looking for it.
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
+
+# A daemon that lives says hello at once; one that is busy needs a second or two.
+HELLO_SECONDS = 15.0
 
 OnEvent: TypeAlias = Callable[[str, dict[str, Any]], None]
 """Called with a notification's method and params. Contract: must not block; an OSError says that
@@ -69,7 +72,15 @@ class Client:
         self._line = await open_line(find_folders(), Ends(self._take, self._break), own=own)
         self._broken = None
         hello = {"capabilities": {"experimental": {"treadle": can}}, "rootUri": workspace()}
-        await self.request("initialize", hello)
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                await self.request("initialize", hello)
+        except TimeoutError:
+            await self._line.close()
+            raise DaemonFailed(
+                f"the shared daemon has not answered for {HELLO_SECONDS:.0f} s; "
+                "`treadle daemon stop --force` ends it, --no-daemon goes without it"
+            ) from None
 
     async def reconnect(self) -> None:
         """Reach the daemon again after it was gone, however long that takes.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 from treadle.rendezvous.address import Address, uses_tcp
+from treadle.rendezvous.holding import is_held
 from treadle.rendezvous.told import read_told
 
 # A daemon that lives takes a connection at once; its system does so for it even while it is busy.
@@ -17,10 +18,15 @@ def call(address: Address) -> socket.socket | None:
     Returns:
         A connected socket that blocks, on which frames can be sent.
     """
-    try:
-        return _on_loopback(address) if uses_tcp() else _at_socket(address)
-    except OSError:
-        return None
+    # One that listens where this process would not is the one of this data folder all the same.
+    ways = (_on_loopback,) if uses_tcp() else (_at_socket, _on_loopback)
+    for way in ways:
+        try:
+            if (connected := way(address)) is not None:
+                return connected
+        except OSError:
+            continue
+    return None
 
 
 def _at_socket(address: Address) -> socket.socket:
@@ -37,7 +43,8 @@ def _at_socket(address: Address) -> socket.socket:
 
 def _on_loopback(address: Address) -> socket.socket | None:
     told = read_told(address)
-    if told is None or not told.port:
+    # A port that a killed daemon had may be anybody's by now.
+    if told is None or not told.port or not is_held(address.lock):
         return None
     connected = socket.create_connection(("127.0.0.1", told.port), CONNECT_SECONDS)
     try:

@@ -67,6 +67,20 @@ def reach(
         DaemonOfOtherVersion: it is another version's, and is at work.
     """
     address = address_of(data)
+    try:
+        return _reach(address, data, config, log_level, may_start=may_start)
+    except OSError as error:
+        from treadle.errors import DaemonFailed
+
+        raise DaemonFailed(
+            f"the shared daemon cannot be met in {address.folder}: {error}; --no-daemon goes "
+            "without it"
+        ) from error
+
+
+def _reach(
+    address: Address, data: str, config: str | None, log_level: str | None, *, may_start: bool
+) -> Reached:
     if may_start and not _is_as_wanted(read_told(address), config):
         _replace_if_idle(address, config)
     connected = call(address)

@@ -18,6 +18,9 @@ from treadle.rendezvous.printed import end_of_printed, open_printed
 # A cold start from a slow disk, on a machine that starts everything at once after a login.
 START_SECONDS = 30.0
 
+# One that was quicker answers within this, once ours has given way to it.
+OTHER_SECONDS = 5.0
+
 # How often it is looked whether the daemon is there by now.
 LOOK_SECONDS = 0.01
 
@@ -58,10 +61,17 @@ def start(
                 starting = hold(address.starting)
             elif child is None:
                 child = _spawn(address, data, config, log_level)
-            elif child.poll() is not None and not is_held(address.lock):
-                # It did not leave for one that was quicker, which would hold that.
-                raise _failed(address, f"ended with code {child.returncode}")
+            elif child.poll() is not None:
+                # It has left for one that was quicker, which then holds that and answers soon.
+                if not is_held(address.lock):
+                    raise _failed(address, f"ended with code {child.returncode}")
+                until = min(until, time.monotonic() + OTHER_SECONDS)
             time.sleep(LOOK_SECONDS)
+        if child is not None and child.poll() is not None:
+            raise DaemonFailed(
+                "another shared daemon holds this data folder and cannot be reached; "
+                "`treadle daemon stop --force` ends it, --no-daemon goes without it"
+            )
         raise _failed(address, f"did not answer within {START_SECONDS:.0f} s")
     finally:
         if starting is not None:
@@ -92,7 +102,9 @@ def _spawn(
             env=_environment(),
         )
     except OSError as error:
-        raise DaemonFailed(f"the shared daemon could not be started: {error}") from error
+        raise DaemonFailed(
+            f"the shared daemon could not be started: {error}; --no-daemon goes without it"
+        ) from error
     finally:
         if printed >= 0:
             os.close(printed)

@@ -15,6 +15,9 @@ MOST_BYTES = 64 << 10
 
 _ENVIRONMENT = "environment."
 
+# A variable's name may be any bytes.
+_ANY_NAME = "surrogateescape"
+
 
 class Told:
     """What a daemon told.
@@ -65,7 +68,7 @@ def write_told(
     new = f"{address.told}.{os.getpid()}"
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        os.write(descriptor, "".join(f"{line}\n" for line in lines).encode())
+        os.write(descriptor, "".join(f"{line}\n" for line in lines).encode(errors=_ANY_NAME))
     finally:
         os.close(descriptor)
     os.replace(new, address.told)
@@ -76,7 +79,7 @@ def read_told(address: Address) -> Told | None:
     try:
         descriptor = os.open(address.told, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
         try:
-            text = os.read(descriptor, MOST_BYTES).decode()
+            text = os.read(descriptor, MOST_BYTES).decode(errors=_ANY_NAME)
         finally:
             os.close(descriptor)
         lines: dict[str, str] = {}

@@ -18,7 +18,9 @@ from treadle.errors import (
     InternalError,
     InvalidRequest,
     NotInitialized,
+    Overloaded,
     ProtocolError,
+    TreadleError,
 )
 from treadle.folders import Folders
 from treadle.protocol.base import Empty, WireStruct
@@ -55,6 +57,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# What a daemon without room for more clients answers all the same.
+_ALWAYS_TAKEN = ("daemon/", "shutdown")
+
 Phase: TypeAlias = Literal["new", "ready", "shut down"]
 
 # Requests that are in flight when a connection ends get this long to answer by themselves,
@@ -71,6 +76,7 @@ class Connection:
         send: sends one body; must not raise or block.
         pending_bytes: how much of what was sent the client has not taken.
         home: what its daemon is; where left out, this process has no other client.
+        refusal: answers all that is not about the daemon itself, where there is no room for it.
         on_shutdown: what `shutdown` means here; awaited before it is answered.
         on_exit: called with the exit code that `exit` asks for.
         on_client: called once with the `processId` of `initialize`, if there is one.
@@ -86,6 +92,7 @@ class Connection:
         send: Callable[[bytes], None],
         pending_bytes: Callable[[], int] = lambda: 0,
         home: Home | None = None,
+        refusal: Overloaded | None = None,
         on_shutdown: Callable[[], Awaitable[None]],
         on_exit: Callable[[int], None] = lambda _: None,
         on_client: Callable[[int], None] = lambda _: None,
@@ -96,6 +103,7 @@ class Connection:
         self._send = send
         self._pending_bytes = pending_bytes
         self._home = home or Home("memory", clients=lambda: 1)
+        self._refusal = refusal
         self._on_shutdown = on_shutdown
         self._on_exit = on_exit
         self._on_client = on_client
@@ -168,6 +176,8 @@ class Connection:
             self._initialize(request)
         elif self._phase == "new":
             self._refuse(request, NotInitialized("the first request has to be initialize"))
+        elif self._refusal is not None and not request.method.startswith(_ALWAYS_TAKEN):
+            self._refuse(request, self._refusal)
         else:
             self._run(request)
 
@@ -289,7 +299,7 @@ class Connection:
         await self._on_shutdown()
         await self.close()
 
-    def _refuse(self, request: Request, error: ProtocolError) -> None:
+    def _refuse(self, request: Request, error: TreadleError) -> None:
         refuse(request.id, error, self._send)
 
     def _notify(self, method: str, params: WireStruct | dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from treadle.errors import Overloaded
 from treadle.folders import Folders
 from treadle.server.connection import Connection
 from treadle.server.home import Home
@@ -45,6 +46,7 @@ class Link:
         open_runtime: gives the runtime, at the first request that leads there.
         carry: makes what carries its frames, told of who hears of them.
         home: what its daemon is, beside this client.
+        refusal: answers all that is not about the daemon itself, where there is no room for it.
         on_shutdown: what `shutdown` means to the daemon; awaited before it is answered.
         on_end: called once with the exit code that this end asks for; `close` is then due.
 
@@ -58,6 +60,7 @@ class Link:
         carry: Callable[[Told], Carrier],
         *,
         home: Home,
+        refusal: Overloaded | None = None,
         on_shutdown: Callable[[], Awaitable[None]],
         on_end: Callable[[int], None],
     ) -> None:
@@ -79,6 +82,7 @@ class Link:
             send=self._send,
             pending_bytes=lambda: self._carrier.pending_bytes,
             home=home,
+            refusal=refusal,
             on_shutdown=on_shutdown,
             on_exit=lambda code: self._end(code, "the client said exit"),
             on_client=self._watch_client,

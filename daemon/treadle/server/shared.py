@@ -10,6 +10,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 from treadle.errors import ConfigurationError, Overloaded, TreadleError
@@ -42,6 +43,12 @@ logger = logging.getLogger(__name__)
 
 # Each client costs a descriptor, and a process has 1,024 of them where nobody has raised that.
 MAX_CLIENTS = 512
+
+# So many more may come and ask how the daemon is doing, or end it; all else is refused to them.
+SPARE_CLIENTS = 16
+
+# When a client that was refused may look again: clients come and go by the second.
+FULL_SECONDS = 5.0
 
 # Another daemon that is on its way out has let its clients and sessions go by then.
 TAKE_OVER_SECONDS = 12.0
@@ -79,6 +86,8 @@ def serve_socket(folders: Folders) -> int:
         RequestFailed: the place for the socket is not safe.
         OSError: the socket cannot be made.
     """
+    # Resolved once, as the address is: a link that leads elsewhere later leads nobody astray.
+    folders = replace(folders, data=folders.data.resolve())
     return asyncio.run(_Shared(folders, address_of(str(folders.data))).run())
 
 
@@ -89,6 +98,7 @@ class _Shared:
         self._running = Running(folders)
         self._links: set[Link] = set()
         self._leaving = Asides()
+        self._is_ending_softly = False
         self._idle_exit_seconds = 0.0  # until `config.toml` was read
         self._home = Home(
             "tcp" if uses_tcp() else "unix",
@@ -152,9 +162,8 @@ class _Shared:
         """Make a link of whoever has connected, if there is room."""
         if not (self._home.transport == "tcp" or is_ours(carrier.socket)):
             return False
-        if len(self._links) >= MAX_CLIENTS:
-            full = Overloaded(f"{MAX_CLIENTS} clients are connected; close some of them")
-            carrier.write(encode_frame(encode_error(None, full)))
+        if len(self._links) >= MAX_CLIENTS + SPARE_CLIENTS:
+            carrier.write(encode_frame(encode_error(None, _full())))
             return False
 
         def carry(told: Told) -> Carrier:
@@ -166,6 +175,7 @@ class _Shared:
             self._running.open,
             carry,
             home=self._home,
+            refusal=_full() if len(self._links) >= MAX_CLIENTS else None,
             on_shutdown=_nothing,
             on_end=lambda _: self._let_go(link),
         )
@@ -187,15 +197,26 @@ class _Shared:
 
     async def _end_softly(self, why: str) -> None:
         """End unless somebody comes in the last moment."""
+        if self._is_ending_softly:
+            return
+        self._is_ending_softly = True
+        try:
+            if not await self._is_called_at_last():
+                self._end(why)
+        finally:
+            self._is_ending_softly = False
+
+    async def _is_called_at_last(self) -> bool:
+        """Hide, and wait whether anybody who had found us before is still coming."""
         clients = set(self._links)
         hidden = f"{self._door}.closing"
         if _has_renamed(self._door, hidden):
             await asyncio.sleep(LAST_CALL_SECONDS)
             is_wanted = self._links - clients or self._running.goes_on
             if is_wanted and _has_renamed(hidden, self._door):
-                return
+                return True
             _unlink(hidden)
-        self._end(why)
+        return False
 
     @property
     def _door(self) -> str:
@@ -234,7 +255,8 @@ class _Shared:
     def _hide(self) -> None:
         """Let nobody find us any more."""
         remove_told(self._address)
-        _unlink(self._address.socket)
+        for door in (self._address.socket, f"{self._door}.closing"):
+            _unlink(door)
 
     async def _close(self) -> None:
         """Go down the ladder; a step that fails or hangs keeps nobody from the next."""
@@ -258,6 +280,11 @@ def _has_renamed(path: str, into: str) -> bool:
 def _unlink(path: str) -> None:
     with contextlib.suppress(OSError):
         Path(path).unlink()
+
+
+def _full() -> Overloaded:
+    told = f"{MAX_CLIENTS} clients are connected; close some of them"
+    return Overloaded(told, retry_after_seconds=FULL_SECONDS)
 
 
 async def _nothing() -> None:
