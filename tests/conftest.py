@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Generator, Iterator
@@ -27,6 +28,11 @@ _PERSONAL = (
     "TREADLE_LOG_LEVEL",
     "TREADLE_MODEL",
 )
+
+# Whoever runs the tests in the background of a shell has them ignore Ctrl-C, and with them every
+# process that they start; a person's terminal does not.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples at each run: what is red somewhere is red everywhere, and on a busy machine too.
 settings.register_profile("treadle", derandomize=True, database=None, deadline=None)

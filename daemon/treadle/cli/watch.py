@@ -7,6 +7,7 @@ answer what is asked: whoever watches only looks.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ from treadle.cli.options import (
     JsonOption,
 )
 from treadle.cli.streams import say, tell, to_json
+from treadle.errors import DaemonGone
 
 # Of a tool's result, what tells what it is about.
 RESULT_CHARACTERS = 120
@@ -67,7 +69,9 @@ class Watching:
         """
         async with client_of(self._take, own=False, stays=True) as client:
             while True:
-                await self._attach(client)
+                # One that dies while it is asked is noticed by what follows.
+                with contextlib.suppress(DaemonGone):
+                    await self._attach(client)
                 tell(f"treadle: {(await client.broken()).message}")
                 await client.reconnect()
 
