@@ -60,6 +60,12 @@ def numbers(client: Daemon) -> list[int]:
     return found
 
 
+def rests(client: Daemon) -> bool:
+    """Whether the last that a client heard is the end of the turn."""
+    states = [params["state"] for params in client.of("session/state")]
+    return bool(client.of("session/done")) and states[-1:] == ["idle"]
+
+
 def text(client: Daemon) -> str:
     return "".join(params["text"] for params in client.of("session/delta"))
 
@@ -79,8 +85,8 @@ async def test_two_clients_and_a_script_see_the_same_events_in_the_same_order() 
                 "pending": [],
             }
         result = await script.request("session/prompt", {**PAIR, "prompt": "Hi."})
-        for watcher in (one, two):
-            await watcher.until(lambda watcher=watcher: bool(watcher.of("session/done")))
+        for client in (one, two, script):
+            await client.until(lambda client=client: rests(client))
         assert heard(one) == heard(two) == heard(script)
         assert text(one) == text(two) == result["text"]
         # Who did not say it learns what was said, and who did is not told.
