@@ -258,8 +258,9 @@ async def test_a_session_that_another_daemon_holds_is_not_deleted_but_can_be_for
         forked = await other.request("session/fork", pair("a", into="b"))
         pid = owner.process.pid
 
-        assert held == (-32803, "thread_locked", {"reason": "thread_locked", "pid": pid})
-        assert rewound == held
+        code, reason, data = held
+        assert (code, reason, data["pid"]) == (-32803, "thread_locked", pid)
+        assert rewound[:2] == held[:2]
         assert forked["thread"]["messages"] == 2
         assert len(await _messages(owner, "a")) == 2
         await owner.request("session/close", pair("a"))

@@ -28,8 +28,16 @@ async def _race(clients: list[Daemon], instance: str, first: int) -> tuple[Daemo
         if isinstance(lost, BaseException)
     ]
     assert isinstance(lost, RpcError)
-    assert lost.data == {"reason": "thread_locked", "pid": owner.process.pid}
+    names(lost, owner)
     return owner, loser
+
+
+def names(locked: RpcError, holder: Daemon) -> None:
+    """See that an error says who holds the thread, and how to get to it there."""
+    pid = holder.process.pid
+    how = locked.data["how"]
+    assert locked.data == {"reason": "thread_locked", "pid": pid, "how": how}
+    assert how.startswith(f"process {pid} is a daemon or a script with one client")
 
 
 async def test_of_two_daemons_one_owns_a_thread_and_the_other_has_it_after_a_close() -> None:
@@ -75,6 +83,7 @@ async def test_a_lock_file_that_is_deleted_lets_nobody_in_unnoticed() -> None:
         await other.request("session/close", pair("l"))
         answer = await owner.request("session/prompt", pair("l", prompt="My name?"))
 
+    # Nobody asked for the thread anew: it was taken from under whoever had it.
     assert locked.value.data == {"reason": "thread_locked", "pid": other.process.pid}
     assert (answer["text"], answer["turn"]) == ("Your name is Mac.", 3)
 
@@ -90,7 +99,7 @@ async def test_a_prompt_to_a_held_thread_is_refused_and_changes_nothing() -> Non
         with pytest.raises(RpcError) as locked:
             await other.request("session/prompt", pair("h", prompt="My name is Eve."))
 
-        assert locked.value.data == {"reason": "thread_locked", "pid": owner.process.pid}
+        names(locked.value, owner)
         assert [one["error"]["data"] for one in other.of("session/done")] == [locked.value.data]
         assert stored("assistant", "h").read_bytes() == before
         assert [last_user_text(one) for one in server.requests] == ["My name is Mac."]

@@ -77,7 +77,25 @@ def is_there(path: Path) -> bool:
 
 
 async def test_a_daemon_without_room_says_so_and_can_still_be_asked_and_ended() -> None:
-    async with connected(), socket_clients(MAX_CLIENTS - 1), socket_clients(1) as (late,):
+    async with connected(), socket_clients(1) as (early,):
+        others = [silent() for _ in range(MAX_CLIENTS - 2)]
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while (await early.request("daemon/status"))["clients"] < MAX_CLIENTS:
+                pass
+        await is_full()
+        for other in others:
+            other.close()
+
+
+def silent() -> socket.socket:
+    """Connect, and say nothing."""
+    one = socket.socket(socket.AF_UNIX)
+    one.connect(meeting().socket)
+    return one
+
+
+async def is_full() -> None:
+    async with socket_clients(1) as (late,):
         with pytest.raises(RpcError) as refused:
             await late.request("session/list")
         assert refused.value.reason == "overloaded"
