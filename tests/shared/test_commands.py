@@ -126,6 +126,22 @@ async def test_exit_codes_tell_a_script_what_became_of_its_prompt() -> None:
     assert unknown.returncode == exit_codes.FAILED
 
 
+async def test_ctrl_c_takes_back_a_prompt_that_waits_and_not_the_turn_before_it() -> None:
+    async with pausing() as go_on, running("prompt", *ABOUT, "Theirs") as theirs:
+        await theirs.says("One two")
+        async with running("prompt", *ABOUT, "Mine") as mine, connected() as watcher:
+            await watcher.request("session/attach", PAIR)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while (await watcher.request("session/attach", PAIR))["snapshot"]["queued"] != 1:
+                    pass
+            mine.process.send_signal(signal.SIGINT)
+            assert await mine.process.wait() == exit_codes.INTERRUPTED
+        go_on.set()
+        await theirs.says("three")
+        assert await theirs.process.wait() == exit_codes.OK
+    assert "Mine" not in text_of(stored(NAME, "one"))
+
+
 async def test_a_prompt_that_is_killed_takes_its_turn_along() -> None:
     async with pausing(), connected() as watcher:
         await watcher.request("session/attach", PAIR)

@@ -53,6 +53,7 @@ class Client:
         self._on_request = on_request
         self._answering: dict[int, asyncio.Task[None]] = {}
         self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._asked: dict[int, str] = {}  # their methods
         self._last_id = 0
         self._broken: DaemonGone | None = None
         self._breaking: asyncio.Future[None] | None = None
@@ -113,9 +114,17 @@ class Client:
         self._last_id += 1
         answer = asyncio.get_running_loop().create_future()
         self._waiting[self._last_id] = answer
+        self._asked[self._last_id] = method
         message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
         self._line.send(json.dumps(message).encode())
         return await answer
+
+    def cancel(self, method: str) -> None:
+        """Withdraw this client's own requests of one method that are not answered yet."""
+        for number, waiting in self._asked.items():
+            if waiting == method and number in self._waiting:
+                message = {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}}
+                self._line.send(json.dumps(message).encode())
 
     async def pages(self, method: str, params: dict[str, Any]) -> AsyncIterator[Any]:
         """Ask for every page of a list, one after the other.
@@ -172,6 +181,7 @@ class Client:
                 self._tell(message)
             return
         answer = self._waiting.pop(message["id"], None)
+        self._asked.pop(message["id"], None)
         if answer is None or answer.done():
             return
         if "error" in message:

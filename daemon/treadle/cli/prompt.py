@@ -36,6 +36,10 @@ EMBEDDED_NOTE = (
 )
 
 
+# What a request is answered with that its client has withdrawn: LSP's RequestCancelled.
+CANCELLED = -32800
+
+
 class WhenBusy(enum.Enum):
     """What becomes of a prompt while a turn runs."""
 
@@ -83,16 +87,21 @@ async def _prompt(asked: dict[str, Any], *, as_json: bool, own: bool) -> int:
     person = AtTerminal()
     # A script that is killed takes its turn along, as one does that has a daemon of its own.
     async with client_of(show, person.answer, own=own, can_ask=person.is_there) as client:
-        async with _interrupts_cancel(client, address):
+        is_behind = False
+        if client.is_shared:
+            opened = await client.request("session/resume", address)
+            _tell_where(opened)
+            is_behind = opened["state"] != "idle"
+        async with _interrupts_cancel(client, address, is_behind=is_behind):
             try:
-                if client.is_shared:
-                    _tell_where(await client.request("session/resume", address))
                 result = await client.request("session/prompt", asked)
             except RemoteError as error:
+                is_cancelled = error.error["code"] == CANCELLED
+                if not (as_json or is_cancelled):
+                    raise
                 if as_json:
                     _print_json("error", error.error)
-                    return exit_codes.of_error(error.reason)
-                raise
+                return exit_codes.INTERRUPTED if is_cancelled else exit_codes.of_error(error.reason)
         if as_json:
             _print_json("result", result)
         else:
@@ -104,12 +113,23 @@ async def _prompt(asked: dict[str, Any], *, as_json: bool, own: bool) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _interrupts_cancel(client: Client, address: dict[str, str]) -> AsyncIterator[None]:
-    """Let Ctrl-C cancel the turn, so that what was said is kept and the daemon ends in order."""
+async def _interrupts_cancel(
+    client: Client, address: dict[str, str], *, is_behind: bool
+) -> AsyncIterator[None]:
+    """Let Ctrl-C cancel the turn, so that what was said is kept and the daemon ends in order.
+
+    Args:
+        client: asks the daemon.
+        address: the session.
+        is_behind: another client's turn runs there, which is not to be cancelled.
+    """
     loop = asyncio.get_running_loop()
     cancels: set[asyncio.Task[Any]] = set()
 
     def cancel() -> None:
+        if is_behind:
+            client.cancel("session/prompt")
+            return
         cancels.add(asyncio.ensure_future(client.request("session/cancel", dict(address))))
 
     wake_on_signals(loop)
