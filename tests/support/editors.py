@@ -68,6 +68,15 @@ def answer(request: Request) -> Answer:
     return Answer(calls=[("read", {"path": "notes.txt"})])
 
 
+def told_in_whole(heard: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """Return, as `told` does, what was heard of a slow prompt that was cancelled.
+
+    The cancel may have come between the two words that it begins with.
+    """
+    begun = ("session/delta text", "One")
+    return [CANCELLED[1] if each == begun else each for each in told(heard)]
+
+
 def told_of(what: str, heard: list[dict[str, Any]]) -> list[tuple[str, Any]]:
     """Return, as `told` does, what was heard of one thing alone, such as `work` or `pieces`."""
     return told([each for each in heard if each["method"] == what])
